@@ -20,8 +20,8 @@ from setuptools import Extension, setup
 _BUILDS = frozenset({"build", "bdist_wheel"})
 """Commands that make what is installed; the others read metadata, or install the sources themselves."""
 
-_HOT = ("allocate", "bits", "gates", "journal", "memo", "model", "outcome", "results", "explain/cause")
-_HOT_POLICIES = ("contract", "hardware", "fill_choices", "fill_rollouts")
+_HOT = ("allocate", "bits", "gates", "memo", "model", "outcome", "explain/cause")
+_HOT_POLICIES = ("contract", "hardware", "fill_value", "fill_rollouts")
 """Not `whole_nodes`: an interpreted class, such as a policy of a user, cannot inherit from a compiled one."""
 
 _HOT_ROOMS = ("cluster", "requests", "search", "features", "fleet")

@@ -346,11 +346,6 @@ class _EventSeries:
     """How often it was said."""
 
 
-def _age_s(series: _EventSeries, now: datetime) -> float:
-    """For how long it was not said again."""
-    return (now - series.said_at).total_seconds()
-
-
 class Events:
     """Events that are waiting to be written; `run` writes them.
 
@@ -492,7 +487,7 @@ class Events:
 
         Those that were said later than now have ended as well: the clock was set back, and would not come to them soon.
         """
-        while self._known and not 0 <= _age_s(next(iter(self._known.values())), now) < FINISHED_S:
+        while self._known and not 0 <= (now - next(iter(self._known.values())).said_at).total_seconds() < FINISHED_S:
             self._known.popitem(last=False)
 
     def _put(self, call: "_EventCall") -> bool:

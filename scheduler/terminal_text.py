@@ -50,3 +50,13 @@ def padded(text: str, width: int, *, is_number: bool = False) -> str:
     """The text with spaces up to so many columns: before it if it is a number, else after it."""
     room = " " * (width - width_of(text))
     return f"{room}{text}" if is_number else f"{text}{room}"
+
+
+LONGEST_MESSAGE = 1 << 12
+"""Characters of what is wrong with a call or an object, which its sender decides."""
+
+
+def in_short(message: str) -> str:
+    """At most LONGEST_MESSAGE characters of it, which steer no terminal."""
+    message = printable(message)
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 3]}..."

@@ -96,9 +96,9 @@ class Fleet:
         """A class is gone. Raises KeyError if it was not there."""
         self._current.remove_class(name)
 
-    def set_limits(self, limits: LimitsInForce, claims: Iterable[Claim]) -> None:
-        """These limits hold from now on, and no others. claims: all that are allocated, as they were added."""
-        self._current.set_limits(limits, claims)
+    def set_limits(self, limits: LimitsInForce) -> None:
+        """These limits hold from now on, and no others. All claims count that were added, whoever added them."""
+        self._current.set_limits(limits)
 
     def namespace_changed(self, name: str) -> None:
         """The labels of the namespace, which limits may select, have changed."""

@@ -316,10 +316,10 @@ class CurrentSnapshot:
             usage.add(claims)
             self._limit_count.add(claims, self.value.limited, self.value)
 
-    def set_limits(self, limits: LimitsInForce, claims: Iterable[Claim]) -> None:
-        """These limits hold from now on, and no others. claims: all that are allocated."""
+    def set_limits(self, limits: LimitsInForce) -> None:
+        """These limits hold from now on, and no others."""
         self.value = self.value.with_limited(LimitUse(limits))
-        self._limit_count.start(claims, self.value.limited, self.value)
+        self._limit_count.start(self.value.limited, self.value)
 
     def namespace_changed(self, name: str) -> None:
         """The labels of the namespace have changed."""

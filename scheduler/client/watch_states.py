@@ -35,6 +35,7 @@ from scheduler.client.watch_events import (
     WatchEvent,
     holds_nothing,
 )
+from scheduler.terminal_text import in_short
 
 PAGE_LIMIT = 500
 """Objects in one page of a list, unless they are large."""
@@ -289,9 +290,9 @@ def found_in(raw: object, decode: Decoder[T], held: Holder) -> Found[T]:
     try:
         return Entry(*identity, decode(raw))
     except Undecodable as error:
-        return Undecoded(*identity, str(error), held(raw))
+        return Undecoded(*identity, in_short(str(error)), held(raw))
     except Exception as error:  # noqa: BLE001 - whatever it is, it costs this object alone; the reflector reports it
-        return Undecoded(*identity, f"internal error: {type(error).__name__}: {error}", held(raw), error)
+        return Undecoded(*identity, in_short(f"internal error: {type(error).__name__}: {error}"), held(raw), error)
 
 
 def _named(item: object, named: Mapping[str, str]) -> object:

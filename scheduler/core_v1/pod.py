@@ -510,7 +510,10 @@ def _preferences(fields: _PodNodeAffinityFields | None) -> tuple[Preference, ...
 def _spec_errors(spec: _PodSpecFields) -> Iterator[FieldError]:
     yield from _optional_name_error("spec.nodeName", spec.nodeName)
     yield from _optional_name_error("spec.priorityClassName", spec.priorityClassName)
-    yield from _label_errors("spec.nodeSelector", spec.nodeSelector or {})
+    for key, value in (spec.nodeSelector or {}).items():
+        at = f"spec.nodeSelector[{step_text(key)}]"
+        yield from name_error(at, key, names.label_key)
+        yield from name_error(at, value, names.label_value)
     affinity = spec.affinity or _AffinityFields()
     yield from _affinity_errors(affinity.nodeAffinity)
     yield from pod_affinity_errors("spec.affinity.podAffinity", affinity.podAffinity)
@@ -537,13 +540,6 @@ def _claims_errors(claims: Sequence[_PodClaimFields]) -> Iterator[FieldError]:
         yield from _entry_errors(f"spec.resourceClaims[{position}]", claim)
     for position, name in duplicates(claim.name for claim in claims):
         yield FieldError(f"spec.resourceClaims[{position}].name", name, "must be unique")
-
-
-def _label_errors(path: str, labels: Mapping[str, str]) -> Iterator[FieldError]:
-    for key, value in labels.items():
-        at = f"{path}[{step_text(key)}]"
-        yield from name_error(at, key, names.label_key)
-        yield from name_error(at, value, names.label_value)
 
 
 def _affinity_errors(fields: _PodNodeAffinityFields | None) -> Iterator[FieldError]:

@@ -44,14 +44,13 @@ from scheduler.state.claims import (
     claims_of,
     in_flight,
 )
-from scheduler.state.disruption_budgets import DisruptionBudgets
 from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_resources import ExtendedResources, claim_name
 from scheduler.state.pods import NodePods, Nominations, PodGroupIndex, pod_requests
-from scheduler.state.pods_by_priority import PodsByPriority
+from scheduler.state.pods_by_priority import DisruptionBudgets, PodsByPriority
 from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.taints import TaintedSlices
 from scheduler.state.volumes import Volumes
@@ -365,7 +364,7 @@ class Cluster:
 
     def set_limits(self, limits: Sequence[TenantLimit]) -> None:
         """These limits hold from now on, and no others. Cost: O(devices of all allocated claims)."""
-        self.fleet.set_limits(LimitsInForce(limits, self._labels), self.claims.counted())
+        self.fleet.set_limits(LimitsInForce(limits, self._labels))
 
     # -- what decisions look at
 

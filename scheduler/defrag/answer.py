@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from allocator.api.allocation import RESULTS_MAX
 from allocator.model import Alternative, Claim, Request
 from allocator.outcome import AllocationError
+from allocator.words import counted
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide, decide_claim
@@ -177,7 +178,9 @@ class Defragmentation:
             else:
                 mover = self._movers[uid]
                 is_alone = self._has_place(mover)
-                text = "fits elsewhere alone, but not together with the others" if is_alone else "fits nowhere else"
+                most = counted(self._limits.moves, "move")
+                enough = f"fits elsewhere alone, but no plan of up to {most} was found"
+                text = enough if is_alone else "fits nowhere else"
                 yield mover.pod, Forbidden(NO_PLACE, text)
 
     def _has_place(self, mover: Mover) -> bool:

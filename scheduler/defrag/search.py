@@ -21,8 +21,7 @@ from scheduler.defrag.movable import Mover
 from scheduler.defrag.movers_by_node import MoversByNode, RoomNeed
 from scheduler.defrag.targets import Target, TargetPlace, ToFit, Uids, Way
 from scheduler.preemption.winnable_claims import least_devices
-from scheduler.state.disruption_budgets import violated_of
-from scheduler.state.pods_by_priority import priority_of
+from scheduler.state.pods_by_priority import priority_of, violated_of
 
 MOST_EXACT = 3
 """Plans of more moves are looked for with less patience: there are too many sets."""

@@ -1,18 +1,31 @@
-"""What kube-scheduler's calls have in common: what a pod requires of a node, and the nodes in question."""
+"""What kube-scheduler's calls have in common: what a pod requires, the nodes in question, and who could go from them.
 
-from collections.abc import Mapping, Sequence
+For preempt, kube-scheduler selects victims for what it looks at itself. Where these free enough devices, the node is
+kept as it came: they are those that `scheduler.preemption` finds. Where they do not, others go beside them, or instead
+of them where our filters find the same victims for the same reasons; a node where devices are short whoever goes is
+left out. From 1.38 on, kube-scheduler also asks about nodes where nobody has to go for what it looks at: there all
+victims are ours. It takes the first hundred, or a tenth, of the nodes that filter leaves open; so of more nodes filter
+leaves only those open that can be won.
+Source: kube-scheduler's framework/preemption callExtenders; extender.go ProcessPreemption.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from allocator.bits import Mask
 from allocator.fleet.answers import Rank
 from allocator.model import Claim
+from allocator.outcome import Allocated, AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.state.claims import Waiting, full
+from scheduler.decision.time_limits import TooLong
+from scheduler.preemption.preemption import NodeToWin, Preemptor
+from scheduler.state.claims import ClaimObject, Waiting, claims_of, full
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
 from scheduler.state.pods import pod_requests
+from scheduler.state.pods_by_priority import priority_of
 
 
 class Hopeless(Exception):
@@ -82,3 +95,115 @@ def _by_policy(cluster: Cluster, pod: Pod, pending: Sequence[Claim], ranks: Mapp
         for (rank, _), able in ranks.items()
         for score, nodes in scorer.all(str(pod), requests, pending, able)
     }
+
+
+def preemptor_of(cluster: Cluster) -> Preemptor:
+    """Who looks for victims; in strict mode nobody is added to those that kube-scheduler has selected."""
+    return Preemptor(cluster, wins_devices=not cluster.fleet.features.is_strict)
+
+
+def kept_nodes(
+    preemptor: Preemptor, pod: Pod, victims: Mapping[str, Collection[str]]
+) -> Mapping[str, NodeToWin | None]:
+    """The nodes to keep, with who goes; None where the node is kept as it came. victims: uids of pods by node.
+
+    Cost: O(nodes) allocations, and a few decisions for each node where the victims do not free enough devices.
+    """
+    try:
+        needs = needs_of(preemptor.cluster, pod)
+    except Hopeless:
+        return {}
+    try:
+        with preemptor.cluster.time_limit.limited():
+            return dict(_kept(preemptor, pod, needs, victims))
+    except TooLong:
+        return {}
+
+
+def _kept(
+    preemptor: Preemptor, pod: Pod, needs: PodCycle, victims: Mapping[str, Collection[str]]
+) -> Iterator[tuple[str, NodeToWin | None]]:
+    cluster = preemptor.cluster
+    own = {claim.uid for claim in needs.claims}
+    is_by_resource = bool(needs.pending and cluster.extended_resources.asked_by(pod))
+    for node, uids in victims.items():
+        number = cluster.number_of(node)
+        if not uids and not preemptor.wins_devices:
+            yield node, None
+        elif number is None or not needs.reached >> number & 1:
+            continue
+        elif (
+            _stay(cluster, uids)
+            # kube-scheduler has looked at devices for extended resources without those that the claims need.
+            or is_by_resource
+            or not _fits(cluster, number, needs, _freed(cluster, frozenset(uids), own))
+        ):
+            if preemptor.wins_devices and (won := _won(preemptor, pod, needs, number, frozenset(uids))) is not None:
+                yield node, won
+        else:
+            yield node, None
+
+
+def _won(preemptor: Preemptor, pod: Pod, needs: PodCycle, number: int, uids: frozenset[str]) -> NodeToWin | None:
+    """Who goes from the node for everything that the pod needs; None where it cannot be won."""
+    cluster = preemptor.cluster
+    lower = {one.uid for one in cluster.by_priority.on(number) if priority_of(one) < priority_of(pod)}
+    going = {uid for uid in uids if not _stays(cluster, uid)}
+    if not going <= lower:
+        return None  # the caches show something else by now
+    try:
+        without_devices = [claim for claim in needs.claims if claim.allocation is not None]
+        plain = preemptor.on_node(PodCycle(cluster, pod, without_devices), number)
+        is_explained = plain is not None and {one.uid for one in plain.pods} == going
+        won = preemptor.on_node(needs, number, () if is_explained else going)
+    except AllocationError:
+        return None
+    return won if won is not None and won.victims else None
+
+
+def winnable(preemptor: Preemptor, needs: PodCycle, nodes: Mask) -> Mask:
+    """Those of the nodes, which lack devices, that filter leaves open: somebody there may go for them."""
+    if needs.pod is None or not needs.pod.preempts:
+        return 0
+    try:
+        return preemptor.winnable(needs, nodes)
+    except (AllocationError, TooLong):
+        return 0
+
+
+def _stay(cluster: Cluster, uids: Iterable[str]) -> bool:
+    return any(_stays(cluster, uid) for uid in uids)
+
+
+def _stays(cluster: Cluster, uid: str) -> bool:
+    """Whether the pod is no victim, although kube-scheduler takes it for one: a mirror pod, or one that is spared."""
+    pod = cluster.pods.bound(uid)
+    # Differs from kube-scheduler, which takes mirror pods for victims.
+    return pod is not None and not cluster.by_priority.may_go(pod)
+
+
+def _fits(cluster: Cluster, number: int, needs: PodCycle, freed: Iterable[Claim]) -> bool:
+    if not needs.pending:
+        return True
+    try:
+        return isinstance(cluster.fleet.allocate(number, needs.pending, tuple(freed)), Allocated)
+    except AllocationError:
+        return False
+
+
+def _freed(cluster: Cluster, gone: frozenset[str], own: Collection[str]) -> Iterator[Claim]:
+    """The devices that are free once these pods are gone. own: uids of claims that the pod itself needs as well."""
+    held = {one.claim.uid: one for uid in gone for one in _used_by(cluster, uid)}
+    for claim_uid in held.keys() - own:
+        users = {user.uid for user in held[claim_uid].reserved_for}
+        holding = cluster.claims.holding(claim_uid)
+        # A claim that is reserved for nobody keeps its devices: only the end of its last consumer frees them.
+        if users and users <= gone and holding and holding.counted:
+            yield holding.counted
+
+
+def _used_by(cluster: Cluster, pod_uid: str) -> Sequence[ClaimObject]:
+    """The claims of a pod that is on a node."""
+    pod = cluster.pods.bound(pod_uid)
+    claims = claims_of(pod, cluster.claims) if pod else ()
+    return () if isinstance(claims, Waiting) else claims

@@ -22,9 +22,8 @@ from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
 from scheduler.decision.time_limits import NamespaceShare, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
-from scheduler.extender.kept_nodes import kept_nodes, preemptor_of, winnable
 from scheduler.extender.poke import Poke
-from scheduler.extender.question import Asked, Hopeless, best_last, needs_of
+from scheduler.extender.question import Asked, Hopeless, best_last, kept_nodes, needs_of, preemptor_of, winnable
 from scheduler.extender.wire import MAX_SCORE
 from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.runtime.server import Malformed

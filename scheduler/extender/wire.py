@@ -17,8 +17,8 @@ from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
 from allocator.api.versions import Json
 from scheduler.runtime.section import Fields, typed
-from scheduler.runtime.server import Malformed, in_short, require_few_values
-from scheduler.terminal_text import printable
+from scheduler.runtime.server import Malformed, require_few_values
+from scheduler.terminal_text import in_short, printable
 
 NODES_MAX = 1 << 17
 """Nodes of a call: more than a cluster can have, and few enough to give a reason for each."""

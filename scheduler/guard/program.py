@@ -267,6 +267,7 @@ class Guard:
                 self._metrics.violated(violation.invariant)
                 _LOG.error("%s: %s", violation.subject, violation.message)
         self._violations = violations
+        self._updates.log_exceeded()
 
     async def _closed(self) -> bool:
         """Whether nothing is open any more, soon after no more is allowed."""

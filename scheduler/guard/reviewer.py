@@ -26,8 +26,9 @@ from scheduler.guard.ledger import UNKNOWN, Denial, Ledger, Update
 from scheduler.guard.metrics import ALLOWED, NOT_LEADING, NOTHING_ADDED, UNREADABLE, GuardMetrics
 from scheduler.kinds import Raw, WatchedClaim, claim_of
 from scheduler.runtime.section import Fields, typed
-from scheduler.runtime.server import Malformed, in_short, require_few_values
+from scheduler.runtime.server import Malformed, require_few_values
 from scheduler.state.claims import FINALIZER
+from scheduler.terminal_text import in_short
 
 # Claims as the guard knows them: who they are and what they hold, not what they request.
 #

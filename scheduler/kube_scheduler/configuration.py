@@ -1,9 +1,10 @@
 """kube-scheduler's own configuration, read as strictly as kube-scheduler reads it.
 
-So it can be checked before a cluster runs with it. An unknown field is an error, unless the file is for a release newer
-than the newest known one: `without_unknown` leaves such fields out. Null means that the field is absent. Stricter in
-one point: an entry of a list must not be null; kube-scheduler takes that for an empty one. Sets of plugins change
-kube-scheduler's defaults: `points_of` says where a plugin is finally enabled.
+So it can be checked before a cluster runs with it. An unknown field is an error, unless the file is for a release
+newer than the newest known one: `without_unknown` leaves such fields out. `too_new` finds those of a later release.
+Null means that the field is absent. Stricter in one point: an entry of a list must not be null; kube-scheduler takes
+it for an empty one. Sets of plugins change kube-scheduler's defaults: `points_of` says where a plugin is finally
+enabled.
 Source: kubescheduler.config.k8s.io/v1 of Kubernetes 1.38; the merging of its plugin sets with the defaults.
 """
 
@@ -62,6 +63,13 @@ def _checked(duration: str) -> str:
 Duration = Annotated[str, AfterValidator(_checked)]
 
 
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Marks a field that older releases than 1.`minor` do not know."""
+
+    minor: int
+
+
 class _KubeObject(Fields):
     """An object of the file."""
 
@@ -107,10 +115,10 @@ class Plugins(_KubeObject):
     bind: KubePluginSet = Field(default_factory=KubePluginSet)
     post_bind: KubePluginSet = Field(default_factory=KubePluginSet)
     multi_point: KubePluginSet = Field(default_factory=KubePluginSet)
-    placement_generate: KubePluginSet = Field(default_factory=KubePluginSet)
-    placement_score: KubePluginSet = Field(default_factory=KubePluginSet)
-    placement_feasible: KubePluginSet = Field(default_factory=KubePluginSet)
-    pod_group_post_filter: KubePluginSet = Field(default_factory=KubePluginSet)
+    placement_generate: Annotated[KubePluginSet, Since(36)] = Field(default_factory=KubePluginSet)
+    placement_score: Annotated[KubePluginSet, Since(36)] = Field(default_factory=KubePluginSet)
+    placement_feasible: Annotated[KubePluginSet, Since(38)] = Field(default_factory=KubePluginSet)
+    pod_group_post_filter: Annotated[KubePluginSet, Since(37)] = Field(default_factory=KubePluginSet)
 
 
 class PluginConfig(_KubeObject):
@@ -125,7 +133,7 @@ class KubeProfile(_KubeObject):
 
     scheduler_name: str = ""
     percentage_of_nodes_to_score: Percentage | None = None
-    percentage_of_placements_to_score: Percentage | None = None
+    percentage_of_placements_to_score: Annotated[Percentage | None, Since(38)] = None
     plugins: Plugins = Field(default_factory=Plugins)
     plugin_config: list[PluginConfig] = Field(default_factory=list)
 
@@ -210,7 +218,7 @@ class KubeSchedulerConfiguration(_KubeObject):
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
     percentage_of_nodes_to_score: Percentage | None = None
-    percentage_of_placements_to_score: Percentage | None = None
+    percentage_of_placements_to_score: Annotated[Percentage | None, Since(38)] = None
     pod_initial_backoff_seconds: GoInt64 = Field(default=1, gt=0)
     pod_max_backoff_seconds: GoInt64 = 10
     profiles: list[KubeProfile] = Field(default_factory=list)
@@ -241,6 +249,23 @@ def without_unknown(raw: Mapping[str, object]) -> tuple[Mapping[str, object], tu
         for detail in details:
             raw = _without(raw, detail["loc"])
     return raw, tuple(unknown)
+
+
+def too_new(found: object, minor: int, path: str = "") -> Iterator[FieldError]:
+    """The fields that kube-scheduler 1.`minor` does not know, and so refuses to start with."""
+    if isinstance(found, list):
+        for number, entry in enumerate(found):
+            yield from too_new(entry, minor, f"{path}[{number}]")
+    elif isinstance(found, _KubeObject):
+        for name in sorted(found.model_fields_set):
+            field, value = type(found).model_fields[name], getattr(found, name)
+            where = f"{path}.{field.alias}".removeprefix(".")
+            for since in field.metadata:
+                if isinstance(since, Since) and since.minor > minor:
+                    yield FieldError(
+                        where, None, f"unknown field in Kubernetes 1.{minor}: it came with 1.{since.minor}"
+                    )
+            yield from too_new(value, minor, where)
 
 
 def _is_newer(api_version: str) -> bool:

@@ -28,8 +28,7 @@ from scheduler.client.watch_events import Undecoded
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.decision.time_limits import MOST_S
-from scheduler.live.endings import KnownGroups, LoopDependencies
-from scheduler.live.group_conditions import GroupConditions
+from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
 from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms

@@ -29,7 +29,7 @@ _BLOCKERS = ("NODE", "POD", "RULE", "WHY IT STAYS")
 MOST_BLOCKERS = 24
 """Lines of pods that are in the way; others are counted."""
 
-CUT = "the search ended at its budget: there may be a better plan, or one at all"
+CUT = "the search did not try all that could help: there may be one"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from scheduler.defrag.movable import Forbidden, Movability, Mover, MoveRules
 from scheduler.defrag.movers_by_node import MoversByNode
 from scheduler.defrag.search import Move, MoveSearch, OverBudgetError, SearchLimits, moved
 from scheduler.defrag.targets import ClosedNodes, own_devices, unknown_users
-from scheduler.state.disruption_budgets import violated_of
 from scheduler.state.pods import CPU, pod_requests
+from scheduler.state.pods_by_priority import violated_of
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 

@@ -30,7 +30,7 @@ from scheduler.plugins.plugin import (
 )
 from scheduler.state.cluster_changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
 from scheduler.state.masks import Numbers, mask_of
-from scheduler.state.pod_counts import MatchingPods
+from scheduler.state.pods_by_labels import MatchingPods
 
 NAME = "InterPodAffinity"
 

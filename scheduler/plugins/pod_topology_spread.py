@@ -33,7 +33,7 @@ from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.state.cluster_changes import Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.labels import Domains
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
-from scheduler.state.pod_counts import SelectedPods
+from scheduler.state.pods_by_labels import SelectedPods
 
 NAME = "PodTopologySpread"
 

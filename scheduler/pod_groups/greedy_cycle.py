@@ -73,6 +73,9 @@ class GreedyCycle:
         return [member for member in self.members if member.placed is not None]
 
 
+NOT_GREEDY = "what kube-scheduler does with groups of groups is not copied"
+
+
 def greedy_cycles(cluster: Cluster, group: GroupOfPods, *, by_topology: bool) -> list[GreedyCycle]:
     """How the cycle can end: the order of domains and ties of their scores are random. by_topology: the gate is on.
 
@@ -80,8 +83,8 @@ def greedy_cycles(cluster: Cluster, group: GroupOfPods, *, by_topology: bool) ->
     """
     if group.held:
         return []
-    if group.problem:
-        return [GreedyCycle(SCHEDULER_ERROR, group.problem, unseen=group.problem)]
+    if problem := group.problem or (f"CompositePodGroup {group}: {NOT_GREEDY}" if group.tree else ""):
+        return [GreedyCycle(SCHEDULER_ERROR, problem, unseen=problem)]
     return _GreedyCycles(cluster, group, by_topology=by_topology).found()
 
 

@@ -24,7 +24,7 @@ from scheduler.core_v1.group_terms import (
 )
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_group import PodGroup
-from scheduler.pod_groups.group_tree import Counts, GroupTree, tree_of
+from scheduler.pod_groups.group_tree import GroupTree, PodCounts, tree_of
 from scheduler.state.pods import PodGroupIndex
 
 POD_GROUP, COMPOSITE, LABEL, LEADER_WORKER_SET, KUEUE = (
@@ -125,8 +125,8 @@ def key_of(pod: Pod, index: PodGroupIndex, recognized: Collection[str] = NO_KIND
 
 def outermost(own: GroupKey, index: PodGroupIndex) -> GroupKey:
     """The group of groups that the group is in, or the group itself."""
-    found = index.get(own.namespace, own.name) if own.source == POD_GROUP else None
-    root = index.root_name(found) if found is not None else ""
+    pod_group = index.get(own.namespace, own.name) if own.source == POD_GROUP else None
+    root = index.root_name(pod_group) if pod_group is not None else ""
     return GroupKey(COMPOSITE, own.namespace, root) if root else own
 
 
@@ -195,22 +195,22 @@ def _of_object(key: GroupKey, members: tuple[Pod, ...], found: PodGroup) -> Grou
 
 def _of_composite(key: GroupKey, members: tuple[Pod, ...], index: PodGroupIndex) -> GroupOfPods:
     """The members of all groups in it, one group after the other."""
-    found = index.composite(key.namespace, key.name)
-    if found is None:
+    composite = index.composite(key.namespace, key.name)
+    if composite is None:
         own = members[0].group if members else key.name
         return GroupOfPods(key, members, 1, _priority(members), held=not_created(own))
     by_group = {name: [pod for pod in members if pod.group == name] for name in dict.fromkeys(p.group for p in members)}
-    tree, problem = tree_of(found, index, lambda own: _terms(by_group.get(own.name, ()), own.annotations))
+    tree, problem = tree_of(composite, index, lambda own: _terms(by_group.get(own.name, ()), own.annotations))
     places = {leaf.name: place for place, leaf in enumerate(tree.pod_groups)}
     group = GroupOfPods(
         key,
         tuple(sorted(members, key=lambda pod: places.get(pod.group, len(places)))),
         tree.needs({}),
-        _priority(members) if found.priority is None else found.priority,
-        found.minimum is not None,
+        _priority(members) if composite.priority is None else composite.priority,
+        composite.minimum is not None,
         GroupTerms(tree.required),
-        found.uid,
-        goes_whole=found.goes_whole,
+        composite.uid,
+        goes_whole=composite.goes_whole,
         tree=tree,
     )
     counts = group.counts(members)
@@ -223,7 +223,7 @@ def not_created(name: str) -> str:
     return f'pod group "{name}" or one of its composite pod group ancestors has not been created yet'
 
 
-def quorum(group: GroupOfPods, counts: Counts) -> str:
+def quorum(group: GroupOfPods, counts: PodCounts) -> str:
     """What a group of groups waits for."""
     assert group.tree is not None
     return f"waiting for {COMPOSITE} {group} to meet its quorum: {group.tree.lacking(counts)}"

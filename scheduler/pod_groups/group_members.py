@@ -193,12 +193,12 @@ class GroupMembers:
             return {}
         fleet = self.cluster.fleet
         hardware, numbers = fleet.kinds(pending), dict[Hashable, int]()
-        found: dict[int, int] = {}
+        by_node: dict[int, int] = {}
         for nodes in fleet.alike(within):
             first = next(bits(nodes))
             number = numbers.setdefault((hardware.of(first), fleet.usage_on(first)), len(numbers))
-            found.update(dict.fromkeys(bits(nodes), number))
-        return found
+            by_node.update(dict.fromkeys(bits(nodes), number))
+        return by_node
 
     def claims_of(self, place: int) -> Sequence[Claim]:
         """The claims of the member that had no devices at first."""

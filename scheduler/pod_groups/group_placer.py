@@ -38,7 +38,7 @@ from scheduler.pod_groups.group_search import (
     CountedSearch,
     GroupSearch,
     LimitedSearch,
-    Part,
+    Placeable,
     Placement,
     RunsOfMembers,
     TreeSearch,
@@ -77,7 +77,7 @@ def place_group(
     if group.problem or group.held:
         return GroupNotPlaced(group.problem or group.held, held=not group.problem)
     members, unready = ready or ready_members(cluster, group)
-    if parts_of(group, members)(range(len(members))) is None:
+    if placeable_of(group, members)(range(len(members))) is None:
         reason = next(iter(unready.values()), "no member waits for a node")
         return GroupNotPlaced(reason, held=True, needed=group.missing)
     steps = GroupSteps(most_steps, cluster.time_limit.is_over)
@@ -88,18 +88,18 @@ def place_group(
         return GroupUnknown(most_steps)
 
 
-def parts_of(group: GroupOfPods, members: Sequence[Member]) -> Part:
+def placeable_of(group: GroupOfPods, members: Sequence[Member]) -> Placeable:
     """Which of some of these members may be placed if no others are."""
     if (tree := group.tree) is None:
         missing = group.missing
         return lambda places: list(places) if len(places) >= missing else None
     bound = group.counts(group.bound)
 
-    def part(places: Sequence[int]) -> list[int] | None:
+    def enough(places: Sequence[int]) -> list[int] | None:
         staying = tree.staying(bound + group.counts(members[place].pod for place in places))
         return [place for place in places if members[place].pod.group in staying] or None
 
-    return part
+    return enough
 
 
 def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
@@ -148,7 +148,7 @@ class _GroupPlacer:
         everywhere = [within] * len(members)
         bound = list(_claims_of(cluster, group.bound))
         self._members = GroupMembers(cluster, members, everywhere, terms=self._terms, bound=bound)
-        self._part = parts_of(group, members)
+        self._placeable = placeable_of(group, members)
         self._by_values: dict[Hashable, GroupMembers] = {}
         self._of_runs: Sequence[_NodeDomain] = ()
 
@@ -161,7 +161,7 @@ class _GroupPlacer:
         if (
             len(domains) == 1
             and not self._group.terms.preferred
-            and (placement := self._one_by_one(self._part(everyone) or (), domains[0]))
+            and (placement := self._one_by_one(self._placeable(everyone) or (), domains[0]))
         ):
             return self._placed(placement, domains[0])
         if self._terms.matches:
@@ -197,7 +197,7 @@ class _GroupPlacer:
         )
 
     def _subset(self, domain: _NodeDomain, search: GroupSearch) -> list[int] | None:
-        return best_subset(self._members_in(domain), self._part, search, self._steps, self._runs)
+        return best_subset(self._members_in(domain), self._placeable, search, self._steps, self._runs)
 
     def _with_values(self, domain: _NodeDomain) -> Iterator[_NodeDomain]:
         claims = (claim for member in self._members.members for claim in member.claims)
@@ -266,8 +266,8 @@ class _GroupPlacer:
     def _domains(self, key: str) -> list[_NodeDomain]:
         """By the values of the label; nodes without it, or with an empty one, are in none."""
         by_value = self._cluster.fleet.table.by_value(key)
-        found = ((value, by_value[value].nodes & self._within) for value in sorted(by_value) if value)
-        return [_NodeDomain(value, nodes) for value, nodes in found if nodes]
+        domains = ((value, by_value[value].nodes & self._within) for value in sorted(by_value) if value)
+        return [_NodeDomain(value, nodes) for value, nodes in domains if nodes]
 
     def _value(self, node: str, key: str) -> str:
         stored = self._cluster.node(node)

@@ -51,15 +51,15 @@ class GroupPlaced:
 
 @dataclass(frozen=True, slots=True)
 class GroupDomain:
-    """Nodes where the group does not fit. largest: the greatest subset of its members that does.
-
-    next_member: who is the next. refusal: why it has no place there beside them, as of a pod alone.
-    """
+    """Nodes where the group does not fit."""
 
     name: str
     largest: tuple[Pod, ...] = ()
+    """The greatest subset of its members that does."""
     next_member: Pod | None = None
+    """Who is the next."""
     refusal: Refusal | None = None
+    """Why that one has no place there beside them, as of a pod alone."""
     child: str = ""
     """The group of the next member, in a group of groups."""
 

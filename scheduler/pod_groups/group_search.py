@@ -173,8 +173,8 @@ def begun_of(runs: Sequence[RunsOfMembers], members: GroupMembers, places: Seque
 
 def left_in_runs(nodes: Mask, runs: Sequence[RunsOfMembers], place: int, begun: Begun) -> Mask:
     """Those of the nodes that its runs leave to the member."""
-    for one, own in zip(runs, begun, strict=True):
-        nodes &= one.left_to(place, own)
+    for of_label, own in zip(runs, begun, strict=True):
+        nodes &= of_label.left_to(place, own)
     return nodes
 
 
@@ -317,12 +317,12 @@ class LimitedSearch(_RememberingSearch):
         return self._tree.placement(places) if self._tree.fits(places) else None
 
 
-Part = Callable[[Sequence[int]], list[int] | None]
+Placeable = Callable[[Sequence[int]], list[int] | None]
 """Those of some members who may be placed if all others are not; None where they are too few."""
 
 
 def best_subset(
-    members: GroupMembers, part: Part, search: GroupSearch, steps: GroupSteps, runs: Sequence[Hashable] = ()
+    members: GroupMembers, placeable: Placeable, search: GroupSearch, steps: GroupSteps, runs: Sequence[Hashable] = ()
 ) -> list[int] | None:
     """The members to place: each in order, if with those before it enough have a place at once.
 
@@ -331,13 +331,15 @@ def best_subset(
     """
     order = [place for place in range(len(members)) if place not in members.refused]
     classes = list(zip(members.classes, runs, strict=True)) if runs else members.classes
-    return _SubsetSearch(classes, part, search, steps).extended([], order, frozenset())
+    return _SubsetSearch(classes, placeable, search, steps).extended([], order, frozenset())
 
 
 class _SubsetSearch:
-    def __init__(self, classes: Sequence[Hashable], part: Part, search: GroupSearch, steps: GroupSteps) -> None:
+    def __init__(
+        self, classes: Sequence[Hashable], placeable: Placeable, search: GroupSearch, steps: GroupSteps
+    ) -> None:
         self._classes = classes
-        self._part = part
+        self._placeable = placeable
         self._search = search
         self._steps = steps
 
@@ -345,14 +347,14 @@ class _SubsetSearch:
         """The greatest subset of these and of the rest. left_out: classes of which a member was left out before."""
         self._steps.take()
         # Equal members can be exchanged: who leaves one out leaves out all that follow.
-        whole = self._part_with(chosen, [place for place in rest if self._classes[place] not in left_out])
+        whole = self._placeable_with(chosen, [place for place in rest if self._classes[place] not in left_out])
         if whole is None:
             return None
         left = whole[len(chosen) :]
         if self._search.fits(whole):
             return whole
         ends = {self._classes[place]: place for place in left}.values()
-        if all(self._part_with(chosen, [place for place in left if place != end]) is None for end in ends):
+        if all(self._placeable_with(chosen, [place for place in left if place != end]) is None for end in ends):
             return None  # none of them can be left out
         most = self._longest(chosen, left)
         for count in range(most, -1, -1):
@@ -362,9 +364,9 @@ class _SubsetSearch:
                 return subset
         return None
 
-    def _part_with(self, chosen: Sequence[int], left: Sequence[int]) -> list[int] | None:
-        part = self._part([*chosen, *left])
-        return None if part is None or part[: len(chosen)] != chosen else part
+    def _placeable_with(self, chosen: Sequence[int], left: Sequence[int]) -> list[int] | None:
+        subset = self._placeable([*chosen, *left])
+        return None if subset is None or subset[: len(chosen)] != chosen else subset
 
     def _longest(self, chosen: Sequence[int], left: Sequence[int]) -> int:
         """How many of them in order have a place beside the chosen ones: not all. Cost: O(log members) questions."""

@@ -16,7 +16,7 @@ from scheduler.state.pods import PodGroupIndex
 MOST_LEVELS = 4
 """Of a tree, with that of its PodGroups."""
 
-Counts = Mapping[str, int]
+PodCounts = Mapping[str, int]
 """By PodGroup how many pods there are."""
 
 
@@ -48,7 +48,7 @@ class GroupTree:
         """What the minimum counts."""
         return agreeing(self.minimum, *(("pod", "pods") if self.children is None else ("group", "groups")))
 
-    def pods_of(self, counts: Counts) -> int:
+    def pods_of(self, counts: PodCounts) -> int:
         """How many pods it has."""
         return sum(counts.get(leaf.name, 0) for leaf in self.pod_groups)
 
@@ -59,13 +59,13 @@ class GroupTree:
         for child in self.children or ():
             yield from child.all
 
-    def is_met(self, counts: Counts) -> bool:
+    def is_met(self, counts: PodCounts) -> bool:
         """Whether it has what it needs."""
         if self.children is None:
             return counts.get(self.name, 0) >= self.minimum
         return sum(child.is_met(counts) for child in self.children) >= self.minimum
 
-    def staying(self, counts: Counts) -> frozenset[str]:
+    def staying(self, counts: PodCounts) -> frozenset[str]:
         """The PodGroups that have what they need, like every group that they are in: the others place nobody."""
         if not self.is_met(counts):
             return frozenset()
@@ -73,7 +73,7 @@ class GroupTree:
             return frozenset({self.name})
         return frozenset[str]().union(*(child.staying(counts) for child in self.children))
 
-    def needs(self, counts: Counts) -> int:
+    def needs(self, counts: PodCounts) -> int:
         """So many more pods at least; a group that is not there yet has one."""
         if self.children is None:
             return max(self.minimum - counts.get(self.name, 0), 0)
@@ -87,7 +87,7 @@ class GroupTree:
                 yield child.required, frozenset(leaf.name for leaf in child.pod_groups)
             yield from child.kept(outer | {child.required})
 
-    def lacking(self, counts: Counts) -> str:
+    def lacking(self, counts: PodCounts) -> str:
         """Which of its groups has too few pods, with how many it has."""
         leaf = next((one for one in self.pod_groups if not one.is_met(counts)), None)
         if leaf is None:

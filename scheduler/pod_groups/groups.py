@@ -66,12 +66,12 @@ class Groups:
         """The uids of the group's pods that are not over."""
         if key.source != COMPOSITE:
             return self._members.get(key, {}).keys()
-        return [uid for own in self._parts(key) for uid in self._members.get(own, ())]
+        return [uid for own in self._pod_groups_in(key) for uid in self._members.get(own, ())]
 
-    def _parts(self, key: GroupKey) -> list[GroupKey]:
+    def _pod_groups_in(self, key: GroupKey) -> list[GroupKey]:
         """The PodGroups in a group of groups."""
-        found = self._cluster.pod_groups.pod_groups_in((key.namespace, key.name))
-        return [GroupKey(POD_GROUP, one.namespace, one.name) for one in found]
+        inside = self._cluster.pod_groups.pod_groups_in((key.namespace, key.name))
+        return [GroupKey(POD_GROUP, one.namespace, one.name) for one in inside]
 
     def all(self) -> list[GroupOfPods]:
         """All groups, as they are now."""
@@ -100,11 +100,11 @@ class Groups:
         if whole is not None:
             yield whole, group.has_enough
         counts = group.counts(group.bound)
-        for one in group.tree.all if group.tree else ():
-            is_leaf = one.children is None
-            found = (index.get if is_leaf else index.composite)(group.key.namespace, one.name)
-            if found is not None and found is not whole:
-                yield found, one.is_met(counts)
+        for branch in group.tree.all if group.tree else ():
+            by_name = index.get if branch.children is None else index.composite
+            own = by_name(group.key.namespace, branch.name)
+            if own is not None and own is not whole:
+                yield own, branch.is_met(counts)
 
     def gate(self, pod: Pod) -> str:
         """Why the pod is not to be tried before others of its group come; "" where it may be. Cost: O(1)."""
@@ -122,7 +122,7 @@ class Groups:
 
     def _gate_of_groups(self, key: GroupKey, pod: Pod) -> str:
         alone = self.of_one(key, pod)
-        counts = {own.name: len(self.members(own)) for own in self._parts(key)}
+        counts = {own.name: len(self.members(own)) for own in self._pod_groups_in(key)}
         if alone.tree is None or alone.problem:
             return "" if alone.problem else alone.held
         return "" if alone.tree.is_met(counts) else quorum(alone, counts)

@@ -18,10 +18,9 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.preemption.victims import LOWEST, EvictionCost, Unit
-from scheduler.state.disruption_budgets import violated_of
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of_numbers, numbers_once
 from scheduler.state.pods import PODS, PodRequests
-from scheduler.state.pods_by_priority import HIGHEST
+from scheduler.state.pods_by_priority import HIGHEST, violated_of
 
 _FEWEST_PLACES = 8
 

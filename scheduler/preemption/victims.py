@@ -15,8 +15,7 @@ from math import inf
 
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import PodDisruptionBudget
-from scheduler.state.disruption_budgets import DisruptionBudgets
-from scheduler.state.pods_by_priority import priority_of
+from scheduler.state.pods_by_priority import DisruptionBudgets, priority_of
 
 _REMEMBERED = 1 << 14
 

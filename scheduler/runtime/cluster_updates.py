@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from allocator.api import TaintRule
+from allocator.limits.count import exceeded_text, limit_statuses
 from allocator.limits.limit import TenantLimit
 from allocator.model import Claim
 from scheduler.client.api_resources import CONFIG_MAPS, Resource
@@ -28,14 +29,12 @@ Update = Callable[[Found[Any] | None, Found[Any] | None], Event | None]  # Any: 
 
 
 class ClusterUpdates:
-    """Takes the changes of watched objects into the cluster. limits: beside those of a ConfigMap.
-
-    limits_trouble: why limits are in force that the ConfigMap does not say; empty while it says those in force.
-    """
+    """Takes the changes of watched objects into the cluster. limits: beside those of a ConfigMap."""
 
     def __init__(self, cluster: Cluster, limits: Sequence[TenantLimit] = ()) -> None:
         self._cluster = cluster
-        self.limits_trouble = ""
+        self._unread_limits = ""
+        self._exceeded: Mapping[tuple[str, str], str] = {}
         self._limits = tuple(limits)
         self._last_read: tuple[TenantLimit, ...] = ()
         self._in_force = self._limits
@@ -75,7 +74,7 @@ class ClusterUpdates:
         """
         if isinstance(new, Entry):
             self._last_read = tuple(new.value)
-        self._set_limits_trouble(new)
+        self._warn_of_unread(new)
         limits = self._limits if new is None else (*self._limits, *self._last_read)
         if limits == self._in_force:
             return None
@@ -83,14 +82,31 @@ class ClusterUpdates:
         self._cluster.set_limits(limits)
         return LimitsChanged()
 
-    def _set_limits_trouble(self, now: Found[Sequence[TenantLimit]] | None) -> None:
-        before, self.limits_trouble = self.limits_trouble, ""
+    @property
+    def limits_trouble(self) -> str:
+        """Why limits are in force that the ConfigMap does not say, and which were exceeded when we looked last."""
+        return "; ".join(filter(None, (self._unread_limits, *self._exceeded.values())))
+
+    def log_exceeded(self) -> None:
+        """Warn of limits of which more is in use than may be: soft ones, and those that were so before they held.
+
+        Once for each, until it is so no more.
+        """
+        every = limit_statuses(self._cluster.fleet.current)
+        exceeded = {(one.limit.name, one.namespace): exceeded_text(one) for one in every if one.is_exceeded}
+        for limit, text in exceeded.items():
+            if limit not in self._exceeded:
+                _LOG.warning(text)
+        self._exceeded = exceeded
+
+    def _warn_of_unread(self, now: Found[Sequence[TenantLimit]] | None) -> None:
+        before, self._unread_limits = self._unread_limits, ""
         if not isinstance(now, Undecoded):
             return
         kept = f"the {len(self._last_read)} limits that were read from it last stay in force"
-        self.limits_trouble = f"ConfigMap {now.key} cannot be read, {kept}: {now.error}"
-        if self.limits_trouble != before:
-            _LOG.warning(self.limits_trouble)
+        self._unread_limits = f"ConfigMap {now.key} cannot be read, {kept}: {now.error}"
+        if self._unread_limits != before:
+            _LOG.warning(self._unread_limits)
 
     def _claim(self, old: Found[WatchedClaim] | None, new: Found[WatchedClaim] | None) -> Event | None:
         if isinstance(new, Undecoded):

@@ -13,7 +13,6 @@ from typing import Any, TypeVar, get_args
 from uuid import uuid4
 
 from allocator.gates import Features
-from allocator.limits.count import exceeded_text, limit_statuses
 from allocator.limits.limit import TenantLimit
 from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
@@ -299,7 +298,6 @@ class Core:
         )
         self._reporter = reporter
         self._violations: Sequence[Violation] = ()
-        self._exceeded: Sequence[str] = ()
         self._sweep = Sweep(name)
         self._claim_statuses = ClaimStatuses(api, self.cluster, is_ours)
         self._updates = ClusterUpdates(self.cluster, configuration.limits_in_force())
@@ -401,7 +399,7 @@ class Core:
         return {
             "devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations if one.claims),
             "credentials": lambda: self._connection.trouble,
-            "limits": lambda: "; ".join(filter(None, (self._updates.limits_trouble, *self._exceeded))),
+            "limits": lambda: self._updates.limits_trouble,
         }
 
     def watches(self) -> Sequence[metrics.Watch]:
@@ -442,16 +440,7 @@ class Core:
                 if violation not in reported:
                     self._reporter.violated(violation)
             seen = set(violations)
-            self._log_exceeded()
-
-    def _log_exceeded(self) -> None:
-        """Warn of limits of which more is in use than may be: soft ones, and those that were so before they held."""
-        every = limit_statuses(self.cluster.fleet.current)
-        exceeded = [exceeded_text(one) for one in every if one.is_exceeded]
-        for text in exceeded:
-            if text not in self._exceeded:
-                _LOG.warning(text)
-        self._exceeded = exceeded
+            self._updates.log_exceeded()
 
     def _is_bound(self, pod_uid: str) -> bool:
         return self.cluster.pods.bound(pod_uid) is not None

@@ -28,6 +28,10 @@ from scheduler.runtime.section import Section, label_query, object_name, refused
 KEY: Final = "limits"
 """Of the ConfigMap's data: the list as YAML or JSON."""
 
+MOST_LIMITS: Final = 1_000
+LONGEST_TEXT: Final = 1 << 18
+"""Limits in a ConfigMap, and characters of their text: all decisions wait while they are read and counted."""
+
 _PERCENT: Final = 100
 _SHARE: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,9})?%")
 
@@ -204,10 +208,13 @@ def limit_problems(limits: Sequence[LimitSection], taken: Collection[str] = ()) 
 def limits_in(raw: Mapping[str, Any], taken: Collection[str]) -> tuple[TenantLimit, ...]:
     """The limits of a ConfigMap. taken: names of limits that hold too. Raises Undecodable with the first errors."""
     try:
-        value = [document for _, document in yaml_1_1.documents(_text(raw))]
+        documents = [document for _, document in yaml_1_1.documents(_text(raw))]
     except yaml_1_1.InvalidYAML as error:
         raise Undecodable(f"data[{KEY}]: {error}") from error
-    section, errors = typed(LimitList, {KEY: value[0] if len(value) == 1 else value})
+    value = documents[0] if len(documents) == 1 else documents
+    if isinstance(value, list) and len(value) > MOST_LIMITS:
+        raise Undecodable(f"data[{KEY}]: must not have more than {MOST_LIMITS:,} entries, has {len(value):,}")
+    section, errors = typed(LimitList, {KEY: value})
     problems = first_errors(errors if section is None else limit_problems(section.limits, taken))
     if section is None or problems:
         raise Undecodable("; ".join(f"data[{KEY}]: {problem}" for problem in problems))
@@ -225,6 +232,8 @@ def _text(raw: Mapping[str, Any]) -> str:
         raise Undecodable(f"data: has no key {KEY!r}")
     if not isinstance(data[KEY], str):
         raise Undecodable(f"data[{KEY}]: must be a string (got {shown(data[KEY])})")
+    if len(data[KEY]) > LONGEST_TEXT:
+        raise Undecodable(f"data[{KEY}]: must not be longer than {LONGEST_TEXT:,} characters, is {len(data[KEY]):,}")
     return data[KEY]
 
 

@@ -22,7 +22,6 @@ from scheduler.client.raw_json import has_more_values
 from scheduler.runtime.http_head import LARGEST_HEAD, MISDIRECTED, Head, RefusedCall, head_of, misdirection
 from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, Standing, accepting
 from scheduler.runtime.tls import is_allowed, names_in
-from scheduler.terminal_text import printable
 
 # One client's connection to a server of calls: reads calls of HTTP/1.1, and writes their answers, one after the other.
 #
@@ -336,9 +335,6 @@ MOST_VALUES = 1 << 20
 No two versions of an object that an API server stores have as many, and no nodes of a cluster.
 """
 
-LONGEST_MESSAGE = 1 << 12
-"""Characters that a caller is told."""
-
 _LOG = logging.getLogger(__name__)
 
 Verb = Callable[[bytes], bytes | Awaitable[bytes]]
@@ -353,12 +349,6 @@ def require_few_values(body: bytes) -> None:
     """Raises Malformed where the JSON has more values than MOST_VALUES. Cost: O(size)."""
     if has_more_values(body, MOST_VALUES):
         raise Malformed(f"the body has more than {MOST_VALUES:,} values and names")
-
-
-def in_short(message: str) -> str:
-    """At most LONGEST_MESSAGE characters of it, which steer no terminal: parts of a call may be in it."""
-    message = printable(message)
-    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)

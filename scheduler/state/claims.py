@@ -377,10 +377,6 @@ class ClaimIndex:
         uids = dict.fromkeys(uid for pod in pods for uid in self.of_pod(pod))
         return [uid for uid in uids if self._holdings[uid].allocated is not None]
 
-    def counted(self) -> Iterator[Claim]:
-        """The claims that count as allocated, each with all devices that count for it."""
-        return (holding.counted for holding in self._holdings.values() if holding.counted is not None)
-
     def of_extended_resources(self, pod_uid: str) -> ClaimObject | None:
         """A claim that was made for the pod's extended resources, as the watch shows it."""
         uid = next(iter(self._extended.get(pod_uid, ())), None)

@@ -21,11 +21,10 @@ from cel.cache import LruCache
 from scheduler.core_v1.label_selectors import Labels, PodAffinity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import ANY_ADDRESS, HostPort
-from scheduler.state.affinity_terms import HeldTerms
 from scheduler.state.labels import Topology
 from scheduler.state.masks import Numbers, mask_of, mask_of_numbers
-from scheduler.state.pod_counts import PodCounts, PodLabels
 from scheduler.state.pods import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
+from scheduler.state.pods_by_labels import HeldTerms, PodCounts, PodLabels
 
 # Values derived from single rows of the nodes' columns: cached, and computed again for rows that have changed.
 

@@ -551,24 +551,24 @@ class PodGroupIndex:
 
     def pod_groups_in(self, key: NamespacedName) -> list[PodGroup]:
         """The PodGroups in that group of groups, and in those in it."""
-        found, queue, seen = [], [key], {key}
+        pod_groups, queue, seen = list[PodGroup](), [key], {key}
         while queue:
             for child in self.children_of(queue.pop()):
                 if isinstance(child, PodGroup):
-                    found.append(child)
+                    pod_groups.append(child)
                 elif child.key not in seen:
                     seen.add(child.key)
                     queue.append(child.key)
-        return found
+        return pod_groups
 
     def above(self, group: AnyPodGroup) -> list[CompositePodGroup]:
         """The groups of groups that it is in, from its own on, each once; as far as they are there."""
-        found: list[CompositePodGroup] = []
+        around: list[CompositePodGroup] = []
         parent = self._composites.get((group.namespace, group.parent)) if group.parent else None
-        while parent is not None and parent not in found:
-            found.append(parent)
+        while parent is not None and parent not in around:
+            around.append(parent)
             parent = self._composites.get((parent.namespace, parent.parent)) if parent.parent else None
-        return found
+        return around
 
     def root_name(self, group: AnyPodGroup) -> str:
         """The name of the outermost group of groups that it is in, "" where it is in none; it may not be there.

@@ -92,6 +92,8 @@ def gates_of_all(release: str) -> Iterator[str]:
     """The gates of DRA that are off in the release. From 1.37 on gangs are a part of GenericWorkload."""
     if release == "1.36":
         yield from ("DRADeviceTaintRules", "GangScheduling")
+    if release > "1.36":
+        yield from ("CompositePodGroup", "TopologyAwareWorkloadScheduling")
     yield from ("DRAListTypeAttributes", "DRANodeAllocatableResources", "DRAWorkloadResourceClaims", "GenericWorkload")
 
 

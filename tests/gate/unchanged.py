@@ -9,7 +9,7 @@ pytest alone run it all the same. A fresh machine has no cache, and runs everyth
 import platform
 import re
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -55,8 +55,9 @@ def key_of(item: pytest.Item) -> str:
     if not named:
         return ""
     root = item.config.rootpath
-    paths = sorted({*named, *ALWAYS, *_test_files(root, str(item.path.relative_to(root)))})
-    said = [item.nodeid, sys.version, platform.platform(), *(_digest(root / path) for path in paths), _helpers(root)]
+    helpers = [f"{path.relative_to(root)}" for path in (root / "tests").rglob("*.py") if path.name[:5] != "test_"]
+    paths = {*named, *ALWAYS, *_test_files(root, str(item.path.relative_to(root))), *helpers}
+    said = [item.nodeid, sys.version, platform.platform(), digest(root, *paths)]
     return sha256("\n".join(said).encode()).hexdigest()
 
 
@@ -67,21 +68,17 @@ def _test_files(root: Path, file: str) -> Iterator[str]:
         yield from _test_files(root, f"{module.replace('.', '/')}.py")
 
 
-@cache
-def _digest(path: Path) -> str:
-    """Of a file, or of all that a folder holds. Raises FileNotFoundError where there is none: it was misspelled."""
-    files = [path] if not path.is_dir() else [file for file in path.rglob("*") if file.is_file()]
-    return _digest_of(sorted(file for file in files if "__pycache__" not in file.parts))
+def digest(root: Path, *paths: str) -> str:
+    """Of files, and of all that folders hold, wherever the checkout is. Raises FileNotFoundError: a misspelled path."""
+    return sha256("".join(_digest(root, path) for path in sorted(paths)).encode()).hexdigest()
 
 
 @cache
-def _helpers(root: Path) -> str:
-    """Of what tests import from each other, beside their own file."""
-    return _digest_of(sorted(file for file in (root / "tests").rglob("*.py") if not file.name.startswith("test_")))
-
-
-def _digest_of(files: Sequence[Path]) -> str:
+def _digest(root: Path, name: str) -> str:
+    path = root / name
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     said = sha256()
     for file in files:
-        said.update(f"{file}\0{sha256(file.read_bytes()).hexdigest()}\n".encode())
+        if "__pycache__" not in file.parts:
+            said.update(f"{file.relative_to(root)}\0{sha256(file.read_bytes()).hexdigest()}\n".encode())
     return said.hexdigest()

@@ -168,6 +168,9 @@ def test_test_that_says_what_it_depends_on_is_left_out_until_that_changes(
     assert (code, counted(output), wrong(output)) == (0, "2 unchanged", [])
     suite.add("other.md", "anything")
     assert counted(suite.run()[1]) == "2 unchanged"
+    suite.root = suite.root.rename(suite.root.with_name("another checkout"))
+    monkeypatch.chdir(suite.root)
+    assert counted(suite.run()[1]) == "2 unchanged"
     for name in ("code/a.py", "code/new.py", "tests/helper.py", "requirements/dev.txt", "tests/unit/test_a.py"):
         suite.add(name, depends, PASSES, "\ndef test_reads(): assert '# 2' not in Path('page.md').read_text()", "# 3")
         assert counted(suite.run()[1]) == "2 passed", name
@@ -182,6 +185,21 @@ def test_test_that_says_what_it_depends_on_is_left_out_until_that_changes(
     monkeypatch.setenv(extent.EXTENT, extent.NIGHTLY)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "")
     assert counted(suite.run()[1]) == "2 passed"
+
+
+def test_programs_that_tests_start_find_bytecode_also_where_python_is_told_to_write_none(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    suite.add("scheduler/live/program.py", "A = 1")
+    suite.add("scheduler/broken.py", "A = = 1")
+    suite.add(
+        "tests/unit/test_a.py",
+        "from importlib.util import cache_from_source\nfrom pathlib import Path\n",
+        "def test_is_there(): assert Path(cache_from_source('scheduler/live/program.py')).exists()\n",
+    )
+    code, output = suite.run()
+    assert (code, counted(output)) == (0, "1 passed")
 
 
 def test_each_day_has_another_part_and_the_night_has_all(monkeypatch: pytest.MonkeyPatch) -> None:

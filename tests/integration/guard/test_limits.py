@@ -22,6 +22,7 @@ FEW, MORE = 5, 9
 OURS, STOCK = "dra-scheduler", "default-scheduler"
 CONFIG_MAP = Kind("v1", "ConfigMap")
 KEPT = f"ConfigMap {NAMESPACE}/dra-limits cannot be read, the 1 limits that were read from it last stay in force: "
+EXCEEDED = f"limit crowd-gpus is exceeded: {MORE} of {FEW} in use"
 FOLLOWED = f"limitsConfigMap: {NAMESPACE}/dra-limits\n"
 
 
@@ -109,3 +110,6 @@ def test_two_schedulers_stay_within_a_limit_that_changes(
         poll_until(lambda told: KEPT in told, partial(program.reported, "/readyz?verbose"), "the limit stays")
         # Polled: attempts that are under way count as well, and a watch may be behind.
         poll_until(shows_all_in_use, partial(program.reported, "/metrics"), "all of the limit is in use")
+    fleet.replace({**fleet.get(CONFIG_MAP, "dra-limits", NAMESPACE), "data": limits(FEW)["data"]})
+    for program in (guard, ours):
+        poll_until(lambda told: EXCEEDED in told, partial(program.reported, "/readyz?verbose"), "it is exceeded now")

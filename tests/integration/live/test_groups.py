@@ -656,3 +656,95 @@ def test_single_of_higher_priority_beside_a_group_leaves_none_of_it_bound(groups
     groups.refused("a", "2 of 3 fit")
     assert list(bound(groups)) == ["single"]
     assert allocated(groups) == ["of-single"]
+
+
+needs_composites = pytest.mark.skipif(RELEASE < "1.37", reason="CompositePodGroups are served from 1.37 on")
+COMPOSITE = Kind(f"scheduling.k8s.io/{'v1alpha3' if RELEASE == '1.37' else 'v1beta1'}", "CompositePodGroup")
+COMPOSITE_CONDITION = "CompositePodGroupInitiallyScheduled"
+
+
+@pytest.fixture
+def trees(groups: World) -> Iterator[World]:
+    """The world, whose groups of groups go at the end."""
+    yield groups
+    for name in [one["metadata"]["name"] for one in groups.api.list(COMPOSITE, NAMESPACE)]:
+        groups.api.change(COMPOSITE, name, NAMESPACE, unprotected)
+        groups.api.delete(COMPOSITE, name, NAMESPACE)
+
+
+def a_tree(world: World, minimum: int, **children: int) -> None:
+    """A group of groups, of which so many are placed; and by name the PodGroups in it, with their minimums."""
+    ref = {"workloadName": "llm", "templateName": "t"}
+    of_tree = {"schedulingPolicy": {"gang": {"minGroupCount": minimum}}, "workloadRef": ref}
+    metadata = {"name": "tree", "namespace": NAMESPACE}
+    world.api.create(
+        {"apiVersion": COMPOSITE.api_version, "kind": COMPOSITE.kind, "metadata": metadata, "spec": of_tree}
+    )
+    for name, least in children.items():
+        policy = {"schedulingPolicy": {"gang": {"minCount": least}}, "workloadRef": ref}
+        world.api.create(
+            {
+                "apiVersion": GROUP.api_version,
+                "kind": GROUP.kind,
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": {**policy, "parentCompositePodGroupName": "tree"},
+            }
+        )
+
+
+def tree_says(found: Sequence[Json], status: str, text: str) -> bool:
+    conditions = [one for tree in found for one in (tree.get("status") or {}).get("conditions") or ()]
+    return any(
+        (one["type"], one["status"]) == (COMPOSITE_CONDITION, status) and text in one.get("message", "")
+        for one in conditions
+    )
+
+
+@needs_composites
+def test_groups_of_a_group_of_groups_are_placed_together_or_none_of_them_is(trees: World) -> None:
+    trees.a_cluster(devices=2)
+    a_tree(trees, 2, left=2, right=1)
+    members(trees, "a", "b", group="left")
+    waits(trees, "a")
+    assert bound(trees) == {}
+    members(trees, "c", group="right")
+    fit = "3 of 3 pods have to fit at once: 2 of 3 fit; pod c of PodGroup right: "
+    text = f"CompositePodGroup {NAMESPACE}/tree does not fit: {fit}"
+    trees.api.await_all(COMPOSITE, partial(tree_says, status="False", text=text), NAMESPACE)
+    assert bound(trees) == {}
+    assert allocated(trees) == []
+    trees.a_node("another")
+    trees.a_slice("another", *some_devices(1))
+    for name in ("a", "b", "c"):
+        trees.bound(name)
+    trees.api.await_all(COMPOSITE, partial(tree_says, status="True", text=""), NAMESPACE)
+    trees.api.await_all(GROUP, all_are_scheduled, NAMESPACE)
+
+
+def all_are_scheduled(found: Sequence[Json]) -> bool:
+    return all((one := condition(group)) is not None and one["status"] == "True" for group in found)
+
+
+@needs_composites
+def test_group_of_a_tree_without_a_place_places_nobody_where_the_others_are_enough(trees: World) -> None:
+    trees.a_cluster(devices=3)
+    a_tree(trees, 1, left=2, right=2)
+    members(trees, "c", "d", group="right")
+    members(trees, "a", "b", group="left")
+    trees.api.await_all(COMPOSITE, partial(tree_says, status="True", text=""), NAMESPACE)
+    trees.api.await_all(POD, lambda pods: sum("nodeName" in one["spec"] for one in pods) == 2, NAMESPACE)
+    (other,) = {frozenset("ab"), frozenset("cd")} - {frozenset(bound(trees))}
+    for name in other:
+        trees.refused(name, f"pod {max(other)} of PodGroup")
+    assert len(allocated(trees)) == 2
+
+
+@needs_composites
+def test_group_of_groups_may_come_after_its_pods(trees: World) -> None:
+    trees.a_cluster(devices=2)
+    members(trees, "a", group="left")
+    members(trees, "b", group="right")
+    waits(trees, "a")
+    a_tree(trees, 2, left=1, right=1)
+    for name in ("a", "b"):
+        trees.bound(name)

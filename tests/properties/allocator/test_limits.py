@@ -147,11 +147,12 @@ class World(FleetWorld):
 
     def set_limits(self, limits: Sequence[TenantLimit]) -> None:
         self.limits = tuple(limits)
-        self.fleet.set_limits(LimitsInForce(self.limits, self.labels), self.held.values())
+        self.fleet.set_limits(LimitsInForce(self.limits, self.labels))
 
     def limited_anew(self) -> Fleet:
-        anew = self.anew()
-        anew.set_limits(LimitsInForce(self.limits, self.labels), self.held.values())
+        anew = self.anew(list(self.held.values()))
+        anew.add_allocated(self.held.values())
+        anew.set_limits(LimitsInForce(self.limits, self.labels))
         return anew
 
 

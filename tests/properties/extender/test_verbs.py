@@ -8,7 +8,7 @@ from allocator.fleet.alike import rank_of
 from allocator.outcome import Allocated, Exhausted
 from allocator.policies.contract import Score
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.extender.kept_nodes import kept_nodes, preemptor_of
+from scheduler.extender.question import kept_nodes, preemptor_of
 from scheduler.extender.verbs import Undecided, filter_nodes, prioritize
 from scheduler.extender.wire import MAX_SCORE
 from tests.properties.allocator.instances import ABOUT

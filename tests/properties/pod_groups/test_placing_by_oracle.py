@@ -15,9 +15,9 @@ from tests.properties.pod_groups.worlds import (
     a_full_world,
     a_world,
     a_world_of_terms,
-    a_world_of_trees,
     cluster_of_world,
     with_only,
+    with_tree,
 )
 from tests.properties.state.contents import contents, differences
 
@@ -25,7 +25,7 @@ WORLDS = extent.chosen("GROUP_WORLDS", 300, 20_000)
 SEED = extent.chosen("GROUP_SEED", 1, extent.day())
 FULL_WORLDS = extent.chosen("FULL_GROUP_WORLDS", 60, 2_000)
 TERM_WORLDS = extent.chosen("TERM_GROUP_WORLDS", 300, 10_000)
-TREE_WORLDS = extent.chosen("TREE_GROUP_WORLDS", 300, 10_000)
+TREE_WORLDS = extent.chosen("TREE_GROUP_WORLDS", 150, 10_000)
 DEEP = 30
 """In so many of them all that the cluster holds is compared before and after."""
 
@@ -100,7 +100,8 @@ def test_devices_of_all_members_keep_to_terms_and_runs_to_their_domain_as_in_an_
 def test_each_group_of_a_tree_has_what_it_needs_or_nobody_as_in_an_exhaustive_search() -> None:
     outcomes: Counter[str] = Counter()
     for number in range(TREE_WORLDS):
-        world = a_world_of_trees(Random(f"{SEED}/trees/{number}"))  # noqa: S311 - not for secrets
+        rng = Random(f"{SEED}/trees/{number}")  # noqa: S311 - not for secrets
+        world = with_tree(a_world(rng), rng)
         try:
             found = check(world, is_deep=number < DEEP)
         except AssertionError as error:
@@ -140,12 +141,18 @@ def check_victims(world: World, *, is_deep: bool) -> str:
 
 
 def test_victims_of_a_group_are_those_of_an_exhaustive_search() -> None:
+    """Every other group is a group of groups."""
     outcomes: Counter[str] = Counter()
     for number in range(FULL_WORLDS):
-        world = a_full_world(Random(f"{SEED}/full/{number}"))  # noqa: S311 - not for secrets
+        rng = Random(f"{SEED}/full/{number}")  # noqa: S311 - not for secrets
+        world = a_full_world(rng)
+        world = with_tree(world, rng) if number % 2 else world
         try:
-            outcomes[check_victims(world, is_deep=number < DEEP // 3)] += 1
+            found = check_victims(world, is_deep=number < DEEP // 3)
+            outcomes[found] += 1
+            outcomes[f"{found}, tree"] += world.tree is not None
         except AssertionError as error:
             error.add_note(f"GROUP_SEED={SEED}, full world {number}: {world}")
             raise
-    assert min(outcomes[kind] for kind in ("placed", "some go", "nobody can go")) > FULL_WORLDS // 40
+    kinds = ("placed", "some go", "nobody can go", "placed, tree", "some go, tree", "nobody can go, tree")
+    assert min(outcomes[kind] for kind in kinds) > FULL_WORLDS // 60

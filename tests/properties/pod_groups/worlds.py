@@ -183,9 +183,9 @@ def a_world_of_terms(rng: Random) -> World:
     )
 
 
-def a_world_of_trees(rng: Random) -> World:
+def with_tree(world: World, rng: Random) -> World:
     """The same with a group of groups, some of which keep to a domain of their own."""
-    world = replace(a_world(rng), keeps_zone=False)
+    world = replace(world, keeps_zone=False)
     leaves, rest = list[Branch](), [wish.name for wish in world.wishes]
     while rest:
         size = rng.randint(1, min(3, len(rest)))

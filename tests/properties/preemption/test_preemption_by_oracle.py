@@ -7,7 +7,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.extender.kept_nodes import kept_nodes, preemptor_of
+from scheduler.extender.question import kept_nodes, preemptor_of
 from scheduler.preemption.preemption import Preemption, Preemptor
 from tests import extent
 from tests.properties.preemption.oracle import Answer, answer, fits

@@ -24,7 +24,8 @@ from scheduler.core_v1.pod import _PodFields
 from scheduler.extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
 from scheduler.guard import reviewer
 from scheduler.runtime.section import Fields
-from scheduler.runtime.server import LARGEST_BODY, LONGEST_MESSAGE, Malformed
+from scheduler.runtime.server import LARGEST_BODY, Malformed
+from scheduler.terminal_text import LONGEST_MESSAGE
 from tests.fuzz.extender_bodies import bodies
 from tests.fuzz.guard_bodies import a_reviewer
 from tests.unit.scheduler.extender.test_verbs import World

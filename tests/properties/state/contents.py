@@ -12,8 +12,8 @@ import numpy as np
 from allocator.fleet.answer_cache import AnswerCache, HardwareKinds, KnownChoices
 from allocator.memo import Journal
 from cel.cache import LruCache
-from scheduler.state.pod_counts import PodLabels
 from scheduler.state.pods import PodRequests
+from scheduler.state.pods_by_labels import PodLabels
 
 _SKIPPED = (LruCache, AnswerCache, KnownChoices, HardwareKinds, Journal, FunctionType, MethodType, type)
 _VALUES = ("allocator.model", "allocator.api", "cel.", "scheduler.core_v1", "scheduler.input")

@@ -11,7 +11,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.state.labels import Domains
 from scheduler.state.masks import Numbers, numbers_of
-from scheduler.state.pod_counts import MatchingPods, SelectedPods
+from scheduler.state.pods_by_labels import MatchingPods, SelectedPods
 from tests.builders import a_pod
 from tests.properties.state.counted_world import KEYS, NAMESPACES, CountedWorld, Meant, Step, meant, steps
 

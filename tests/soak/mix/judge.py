@@ -298,7 +298,8 @@ class MixJudge:
         node = self._nodes[one.node]
         if one.over_s is None or self.now_s - one.over_s < STOOD_S or pod.group:
             return False
-        if not self._has_room(pod, 1, self.now_s - one.over_s):  # a limit has refused it meanwhile
+        # A pod that a limit refuses keeps nothing that others could use, as where preemption helps no more.
+        if not self._has_room(pod, 1, self.now_s - one.at_s):
             return False
         if node.back_s is None or node.failed_s > one.at_s:
             return False

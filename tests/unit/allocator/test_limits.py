@@ -165,7 +165,7 @@ def test_partition_counts_with_its_counters() -> None:
 def test_share_of_devices_is_rounded_down_and_follows_what_is_published() -> None:
     limit = TenantLimit("third", counted=CountedDevices(driver="gpu.example"), share=Fraction(1, 3))
     fleet = Fleet(a_snapshot(), [a_node()])
-    fleet.set_limits(LimitsInForce([limit]), ())
+    fleet.set_limits(LimitsInForce([limit]))
     first = a_slice(*devices(3))
     fleet.add_slice(first)
     assert fleet.current.limited.terms_of((0, ""), fleet.current).most == ONE_DEVICE
@@ -247,7 +247,7 @@ def a_fleet(nodes: int, limits: Sequence[TenantLimit], *, each: int = 4) -> Flee
     names = [f"node-{number}" for number in range(nodes)]
     slices = [a_slice(*devices(each), name=name, pool=name, reach=on_node(name)) for name in names]
     fleet = Fleet(a_snapshot(*slices), [a_node(name) for name in names])
-    fleet.set_limits(LimitsInForce(limits), ())
+    fleet.set_limits(LimitsInForce(limits))
     return fleet
 
 
@@ -293,12 +293,12 @@ def test_answers_follow_what_is_left() -> None:
     assert fleet.able([wanting()]) == fleet.all
     fleet.add_allocated([held])
     assert fleet.able([wanting()]) == 0
-    fleet.set_limits(LimitsInForce([most(3)]), [held])
+    fleet.set_limits(LimitsInForce([most(3)]))
     assert fleet.able([wanting()]) == fleet.all
-    fleet.set_limits(LimitsInForce([most(2)]), [held])
+    fleet.set_limits(LimitsInForce([most(2)]))
     fleet.remove_allocated([held])
     assert fleet.able([wanting()]) == fleet.all
-    fleet.set_limits(LimitsInForce(), ())
+    fleet.set_limits(LimitsInForce())
     assert fleet.able([wanting(a_request(count=4))]) == fleet.all
 
 
@@ -309,7 +309,7 @@ def test_nodes_of_which_other_devices_count_are_not_alike() -> None:
         for name, model in (("node-0", "H100"), ("node-1", "A100"))
     ]
     fleet = Fleet(a_snapshot(*slices), [a_node("node-0"), a_node("node-1")])
-    fleet.set_limits(LimitsInForce([most(0, CountedDevices(selectors=(H100,)))]), ())
+    fleet.set_limits(LimitsInForce([most(0, CountedDevices(selectors=(H100,)))]))
     assert fleet.able([wanting()]) == 0b10
 
 

@@ -8,7 +8,7 @@ import pytest
 from allocator.model import Requirement
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import PodDisruptionBudget, decode_disruption_budget
-from scheduler.state.disruption_budgets import DisruptionBudgets
+from scheduler.state.pods_by_priority import DisruptionBudgets
 from tests.builders import a_pod
 
 WEB = (Requirement("app", "In", ("web",)),)

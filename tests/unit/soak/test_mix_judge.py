@@ -288,6 +288,19 @@ def test_eviction_served_nobody_where_its_pod_goes_elsewhere(full: Watched) -> N
     assert full.rules() == [UNUSED]
 
 
+def test_pod_that_a_limit_refused_meanwhile_keeps_nothing(full: Watched) -> None:
+    full.decide("high", "a", ["on-a"])
+    for in_force in ([a_limit(0)], []):
+        full.judge.limits.change(in_force, full.at_s)
+        full.judge.limits.settle(full.at_s)
+        full.pass_s(2 * FOLLOWED_WITHIN_S)
+    full.evict("on-a")
+    full.go("on-a")
+    full.pass_s(STOOD_S)
+    full.bind("high", "b")
+    assert full.rules() == []
+
+
 def test_eviction_served_nobody_where_its_pod_waits_on(full: Watched) -> None:
     full.decide("high", "a", ["on-a"])
     full.evict("on-a")

@@ -321,3 +321,18 @@ def test_target_that_no_move_can_help_is_told_what_every_node_lacks() -> None:
     answer = answer_of(run)
     assert (run.code, answer["hasPlan"], answer["blockers"]) == (1, False, [])
     assert "no node has 5 devices for request gpus" in answer["hopeless"]
+
+
+def test_why_there_is_no_plan_says_what_was_not_allowed_and_not_tried() -> None:
+    objects = [*one_free_on_each(), *wanting(2)]
+    forbidden = defrag(objects, "--for=wanting", "--max-moves=0", "-o", "json")
+    assert forbidden.code == 1
+    reasons = {pod["name"]: pod["reason"] for one in answer_of(forbidden)["blockers"] for pod in one["pods"]}
+    assert reasons == {
+        "a": "fits elsewhere alone, but no plan of up to 0 moves was found",
+        "b": "no controller makes it again",
+    }
+    copies = defrag(objects, "--for=wanting", "--replicas=2")
+    assert copies.out.splitlines()[0].endswith(
+        ": no plan of up to 5 moves; the search did not try all that could help: there may be one"
+    )

@@ -240,6 +240,7 @@ KINDS = {
     "mpijob": ("ml/mpi", "label", 2),
     "raycluster": ("ml/ray", "label", 3),
     "podgroup": ("ml/tune", "PodGroup", 3),
+    "compositepodgroup": ("ml/llm", "CompositePodGroup", 5),
     "kueue": ("ml/plain", "Kueue", 2),
     "kueue-workload": ("ml/queued", "Kueue", 3),
 }
@@ -254,7 +255,7 @@ def test_every_command_sees_the_group_of_an_object_that_creates_pods(example: st
     assert f"{number} of {number} placed" in told
     fitting = json.loads(dra("fit", EXAMPLE / f"{example}.yaml", *read[:2], *read[3:], "-o", "json").out)
     assert (fitting["group"]["group"], fitting["group"]["pods"]) == (group, number)
-    assert fitting["copies"] > 1
+    assert fitting["copies"] >= 1
     assert sum(one["pods"] for one in fitting["nodes"]) == number * fitting["copies"]
     explained = json.loads(dra("explain", f"group/{group}", *read, "-o", "json").out)
     assert (explained["source"], explained["minimum"], explained["verdict"]) == (source, number, "Fits")
@@ -293,3 +294,20 @@ def test_kinds_of_groups_are_no_choice_of_other_tables() -> None:
     run = dra("status", FLEET, "--groups-of", "Kueue")
     assert run.code == 2
     assert "--groups-of says what a group is: use it with --by group." in run.err
+
+
+def test_group_of_groups_that_does_not_fit_names_the_group_in_it(tmp_path: Path) -> None:
+    """Each rack has four GPUs: five in one are too many, and then the other group is not placed either."""
+    changes = (("minCount: 3", "minCount: 5"), ("ons: 3", "ons: 5"), ("ism: 3", "ism: 5"))
+    more = changed("compositepodgroup.yaml", tmp_path, *changes)
+    run = dra("allocate", FLEET, CLAIMS, more)
+    assert run.code == 1
+    assert run.err.splitlines()[-1] == "0 of 7 placed"
+    assert "group ml/llm: 7 of 7 pods have to fit at once: 6 of 7 fit; pod decode-4 of PodGroup decode: 0/2 " in run.out
+    one = tmp_path / "one.yaml"
+    one.write_text(more.read_text().replace("minGroupCount: 2", "minGroupCount: 1"))
+    nodes, _ = placed(one)
+    assert sorted(nodes) == ["prefill-0", "prefill-1"]
+    (state,) = json.loads(dra("status", "--by", "group", FLEET, CLAIMS, more, "-o", "json").out)["groups"]
+    assert state["state"] == "DoesNotFit"
+    assert [(own["name"], own["minimum"]) for own in state["groups"]] == [("llm", 2), ("decode", 5), ("prefill", 2)]

@@ -250,6 +250,42 @@ def test_unknown_fields_of_a_known_release_are_errors(options: tuple[str, ...]) 
     assert "profiles[0].colour: unknown field" in run.err
 
 
+OF_LATER: Json = {
+    **HEAD,
+    "percentageOfPlacementsToScore": 30,
+    "profiles": [
+        {
+            "percentageOfPlacementsToScore": 20,
+            "plugins": {"placementScore": {}, "placementFeasible": {}, "podGroupPostFilter": {}},
+        }
+    ],
+}
+SCORED, FEASIBLE = "percentageOfPlacementsToScore", "profiles[0].plugins.placementFeasible"
+OF_1_36, OF_1_37 = "profiles[0].plugins.placementScore", "profiles[0].plugins.podGroupPostFilter"
+OF_1_38 = {SCORED, f"profiles[0].{SCORED}", FEASIBLE}
+
+
+@pytest.mark.parametrize(
+    ("release", "refused"),
+    [
+        ("1.34", {*OF_1_38, OF_1_37, OF_1_36}),
+        ("1.35", {*OF_1_38, OF_1_37, OF_1_36}),
+        ("1.36", {*OF_1_38, OF_1_37}),
+        ("1.37", OF_1_38),
+    ],
+)
+def test_fields_that_the_release_does_not_have_yet_are_errors(release: str, refused: set[str]) -> None:
+    run = config_of(OF_LATER, "--kubernetes", release)
+    assert (run.code, run.out) == (2, "")
+    assert {line.split(": ")[2] for line in run.err.splitlines()} == refused
+    assert f"dra: -: {FEASIBLE}: unknown field in Kubernetes {release}: it came with 1.38" in run.err
+
+
+@pytest.mark.parametrize("options", [(), ("--kubernetes", "1.38"), ("--kubernetes", "1.39")])
+def test_fields_of_every_known_release_are_read_without_one_that_lacks_them(options: tuple[str, ...]) -> None:
+    assert config_of(OF_LATER, *options).code == 1  # they have no counterpart
+
+
 def test_what_is_wrong_otherwise_is_an_error_in_a_newer_release_too() -> None:
     run = config_of({**HEAD, **NEW_FIELDS, "parallelism": 0}, "--kubernetes", "1.39")
     assert (run.code, run.out) == (2, "")

@@ -142,7 +142,7 @@ def test_terms_of_others_add_up_to_one_array_for_each_key_of_nodes() -> None:
 
 
 def test_more_changes_than_are_kept_are_counted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.state.affinity_terms.FEWEST_CHANGES", 2)
+    monkeypatch.setattr("scheduler.state.pods_by_labels.FEWEST_CHANGES", 2)
     cluster = a_cluster()
     cluster.set_pod(a_holder("first", 3))
     assert cluster.infos.terms.kept_from(VICTIM) == 0b01
@@ -155,7 +155,7 @@ def test_more_changes_than_are_kept_are_counted_all_the_same(monkeypatch: pytest
 
 
 def test_what_was_counted_is_counted_again_once_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.state.affinity_terms.MOST_ADDED", 1)
+    monkeypatch.setattr("scheduler.state.pods_by_labels.MOST_ADDED", 1)
     cluster = a_cluster()
     for number in range(3):
         cluster.set_pod(a_holder(f"holder-{number}", 1))

@@ -25,6 +25,7 @@ from tests.builders import (
     kubernetes,
     watched,
 )
+from tests.properties.allocator.test_budget import calls_of
 from tests.storage import a_pv, a_pvc
 
 SHARED = an_allocated_claim("gpu-0", name="shared")
@@ -111,6 +112,25 @@ def test_pod_in_flight_is_a_user_before_it_is_written() -> None:
             assert is_placed(cluster)
         with cluster.without([first]), cluster.without([second]):
             assert is_placed(cluster)
+
+
+def test_others_in_flight_cost_nothing() -> None:
+    def calls(others: int) -> int:
+        cluster = a_cluster(a_holder("a"))
+        for number in range(others):
+            name = f"flying-{number}"
+            cluster.set_pod(a_user(name, name))
+            cluster.reserve(a_user(name, name), Placed("elsewhere", (), ()))
+        with cluster.without(["uid-a"]):  # what is worked out once
+            pass
+
+        def take_away() -> None:
+            with cluster.without(["uid-a"]):
+                assert cluster.claims.get("default", "shared") is not None
+
+        return calls_of(take_away)
+
+    assert calls(50) == calls(1)
 
 
 def test_claim_that_is_reserved_for_nobody_stays_allocated() -> None:

@@ -11,7 +11,7 @@ from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ExtenderConfiguration
-from scheduler.extender.kept_nodes import kept_nodes, preemptor_of
+from scheduler.extender.question import kept_nodes, preemptor_of
 from scheduler.runtime.configuration import load
 from tests.builders import (
     a_claim,

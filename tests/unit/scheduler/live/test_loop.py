@@ -24,8 +24,7 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.kinds import claim_of
-from scheduler.live.endings import KnownGroups, LoopDependencies
-from scheduler.live.group_conditions import GroupConditions
+from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
 from scheduler.live.loop import LEFT_S, LULL_S, SEEN_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.pod_groups.group import GroupKey

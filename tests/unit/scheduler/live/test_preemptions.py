@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from allocator.limits.limit import ONE_DEVICE, CountedDevices, TenantLimit
 from allocator.model import Allocation, DeviceResult
 from scheduler.attempt.eviction import NOMINATION, StoredRecord, stored_record
 from scheduler.core_v1.label_selectors import equal_labels
@@ -324,6 +325,35 @@ def test_nomination_that_somebody_else_clears_ends_the_preemption_and_one_not_sh
     assert room.preemptions.records
     room.preemptions.on_event(PodChanged(promised, URGENT))
     assert not room.preemptions.records
+
+
+def at_most(devices: int) -> TenantLimit:
+    return TenantLimit("few", counted=CountedDevices(driver=DRIVER), most=devices * ONE_DEVICE)
+
+
+def test_pod_that_a_limit_refuses_whoever_goes_preempts_nobody() -> None:
+    room = Room()
+    room.cluster.set_limits([at_most(0)])
+    assert isinstance(room.ask(), NothingToWin)
+    room.cluster.set_limits([at_most(1)])  # its tenant's own victim gives back what it needs
+    assert isinstance(room.ask(), PlaceToWin)
+
+
+@pytest.mark.parametrize("is_refused_meanwhile", [False, True])
+def test_what_a_pod_has_won_is_kept_until_a_limit_refuses_the_pod(*, is_refused_meanwhile: bool) -> None:
+    room = Room()
+    room.cluster.set_limits([at_most(1)])
+    room.preempt()
+    for step in (room.victim_ends, room.victim_goes, room.claim_is_released):
+        step()
+    if is_refused_meanwhile:
+        room.cluster.set_limits([at_most(0)])
+        found = room.ask()
+        assert isinstance(found, NothingToWin)
+        assert found.drops
+        room.cluster.set_limits([at_most(1)])
+    assert isinstance(room.ask(RIVAL), Placed) == is_refused_meanwhile
+    assert isinstance(room.ask(), Placed)  # the rival was asked, and took nothing
 
 
 def test_attempt_that_fails_leaves_what_was_won() -> None:

@@ -7,6 +7,7 @@ from scheduler.pod_groups.greedy_cycle import GreedyCycle, greedy_cycles
 from scheduler.pod_groups.group import POD_GROUP, GroupKey, GroupOfPods
 from scheduler.pod_groups.group_placer import place_group
 from scheduler.pod_groups.group_result import GroupPlaced
+from scheduler.pod_groups.group_tree import GroupTree
 from tests.builders import a_container, a_pod
 from tests.unit.scheduler.pod_groups.test_group_placer import a_cluster, a_group, occupy
 
@@ -95,3 +96,10 @@ def test_group_with_unlike_members_is_an_error_and_one_that_is_held_says_nothing
     assert (found.reason, found.message) == ("SchedulerError", "got 1 and 2")
     assert found.message_of(group.members[0]) == "got 1 and 2"
     assert greedy_cycles(cluster, replace(group, held="waits"), by_topology=False) == []
+
+
+def test_group_of_groups_is_not_run_as_kube_scheduler_runs_it_and_says_so() -> None:
+    cluster, group = a_cluster({"n0": ""}), replace(a_group("2"), tree=GroupTree("g", 1))
+    found = cycle(cluster, group)
+    assert found.reason == "SchedulerError"
+    assert found.message.endswith(": what kube-scheduler does with groups of groups is not copied")

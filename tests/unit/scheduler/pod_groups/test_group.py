@@ -30,7 +30,7 @@ from scheduler.pod_groups.group import (
     GroupOfPods,
     groups_of,
 )
-from scheduler.state.pods import PodGroupIndex
+from scheduler.state.pods import PodGroupIndex, index_of
 from tests.builders import a_pod
 
 
@@ -281,6 +281,20 @@ def test_basic_group_of_groups_needs_one_and_lets_its_groups_be_basic() -> None:
     basic = replace(child("a"), minimum=None)
     group = only_group([*of("a", 2), *of("b", 1)], composite("all", None), basic, child("b", 2))
     assert (group.minimum, group.is_gang, group.problem, group.held) == (1, False, "", "")
+
+
+def test_pod_goes_with_the_largest_group_around_it_that_goes_whole() -> None:
+    whole: dict[str, Any] = {"disruptionMode": {"all": {}}}
+    (pod,) = of("a", 1)
+
+    def gone_with(outer: dict[str, Any], inner: dict[str, Any], own: dict[str, Any]) -> str:
+        around = [composite("all", **outer), composite("b", parentCompositePodGroupName="all", **inner)]
+        return str(index_of([child("a", 1, "b", **own)], around).whole_of(pod))
+
+    assert gone_with(whole, whole, whole) == "default/all"
+    assert gone_with({}, whole, whole) == "default/b"
+    assert gone_with({}, {}, whole) == "default/a"
+    assert gone_with({}, {}, {}) == "None"
 
 
 def test_label_and_annotation_make_a_group() -> None:

@@ -5,9 +5,9 @@ import pytest
 from allocator.gates import Features
 from scheduler.core_v1.group_terms import GROUP, MINIMUM
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_group import PodGroup
+from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.decision.cluster import Cluster
-from scheduler.pod_groups.group import LABEL, POD_GROUP, GroupKey
+from scheduler.pod_groups.group import COMPOSITE, LABEL, POD_GROUP, GroupKey
 from scheduler.pod_groups.groups import HELD_S, Groups
 from scheduler.state.cluster_changes import PodChanged, PodGroupChanged
 from tests.builders import a_pod
@@ -146,3 +146,55 @@ def test_groups_of_pods_that_wait_say_how_many_do_and_what_for(room: GroupRoom) 
     room.show(labelled("d", 3))
     (found,) = room.groups.waiting([first])
     assert found == {**common, "pods": 3, "waiting": 1, "reason": ""}
+
+
+def show_object(room: GroupRoom, group: PodGroup | CompositePodGroup) -> set[str]:
+    index = room.cluster.pod_groups
+    if isinstance(group, PodGroup):
+        index.set(group)
+    else:
+        index.set_composite(group)
+    return set(room.groups.on_event(PodGroupChanged(None, group)))
+
+
+def test_pods_of_a_tree_wait_for_enough_groups_with_enough_pods_and_are_then_looked_at_together(
+    room: GroupRoom,
+) -> None:
+    left, right = a_pod(name="left", group="left"), a_pod(name="right", group="right")
+    room.show(left)
+    show_object(room, PodGroup("default", "left", "uid-left", 1, parent="tree"))
+    assert room.groups.gate(left) == (
+        'pod group "left" or one of its composite pod group ancestors has not been created yet'
+    )
+    show_object(room, CompositePodGroup("default", "tree", "uid-tree", 2))
+    quorum = "waiting for CompositePodGroup default/tree to meet its quorum: "
+    assert room.groups.gate(left) == f"{quorum}it has 1 of 2 groups"
+    show_object(room, PodGroup("default", "right", "uid-right", 1, parent="tree"))
+    assert room.groups.gate(left) == f"{quorum}PodGroup right has 0 of 1 pods"
+    room.now = HELD_S
+    assert room.late() == [f"{quorum}PodGroup right has 0 of 1 pods"]
+    assert room.show(right) == {left.uid, right.uid}
+    assert room.groups.gate(left) == ""
+    tree = GroupKey(COMPOSITE, "default", "tree")
+    assert room.groups.key_of(left) == room.groups.key_of(right) == tree
+    assert set(room.groups.members(tree)) == {left.uid, right.uid}
+    (group,) = room.groups.all()
+    assert [(str(own), has_enough) for own, has_enough in room.groups.objects_of(group)] == [
+        ("default/tree", False),
+        ("default/left", False),
+        ("default/right", False),
+    ]
+    assert room.remove(right) == set()
+    assert room.groups.gate(left) == f"{quorum}PodGroup right has 0 of 1 pods"
+
+
+def test_pods_of_a_tree_that_loses_its_root_wait_for_it(room: GroupRoom) -> None:
+    pod = a_pod(name="left", group="left")
+    room.show(pod)
+    root = CompositePodGroup("default", "tree", "uid-tree", 1)
+    show_object(room, root)
+    assert show_object(room, PodGroup("default", "left", "uid-left", 1, parent="tree")) == {pod.uid}
+    assert room.groups.gate(pod) == ""
+    room.cluster.pod_groups.remove_composite(root)
+    assert set(room.groups.on_event(PodGroupChanged(root, None))) == {pod.uid}
+    assert "has not been created yet" in room.groups.gate(pod)

@@ -23,8 +23,9 @@ from scheduler.client.watcher import Store
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
-from scheduler.runtime.limit_settings import limits_decoder
-from tests.builders import kubernetes
+from scheduler.runtime.limit_settings import MOST_LIMITS, limits_decoder
+from scheduler.terminal_text import LONGEST_MESSAGE
+from tests.builders import an_allocated_claim, kubernetes, watched
 from tests.unit.scheduler.runtime.test_configuration import stored
 
 Json = Any  # of whatever type: what a ConfigMap may hold
@@ -152,6 +153,9 @@ def test_config_map_says_what_the_file_says(tmp_path: Path) -> None:
         ({"limits": "- {name: a, most: 1, x: 1}"}, "data[limits]: limits[0].x: unknown field (got 1)"),
         ({"limits": "- {name: a, most: -1}"}, "data[limits]: limits[0].most: must not be negative (got -1)"),
         ({"limits": "- {name: of-file, most: 1}"}, 'data[limits]: limits[0].name: must be unique (got "of-file")'),
+        ({"limits": "-\n" * 1_001}, "data[limits]: must not have more than 1,000 entries, has 1,001"),
+        ({"limits": "---\n" * 1_001}, "data[limits]: must not have more than 1,000 entries, has 1,001"),
+        ({"limits": " " * 300_000}, "data[limits]: must not be longer than 262,144 characters, is 300,000"),
     ],
 )
 def test_error_in_a_config_map_names_field_and_value(data: Json, problem: str) -> None:
@@ -179,7 +183,6 @@ ABSURD = (
 )
 FIELDS = ("name", "most", "share", "soft", "namespaces", "count", "namespaces: {names", "namespaces: {selector")
 FIELDS_OF_COUNT = tuple(f"count: {{{one}" for one in ("capacity", "counter", "driver", "deviceClassName", "selector"))
-LONGEST_PROBLEM = 50_000
 
 
 @given(st.sampled_from((*FIELDS, *FIELDS_OF_COUNT)), st.sampled_from(ABSURD), st.integers(0, 300))
@@ -191,15 +194,15 @@ def test_whatever_a_config_map_holds_it_is_refused_in_few_words_and_is_no_error_
     for found in (found_in({"limits": limit}), found_in({"limits": limit + "- {name: a, most: 1}\n" * more})):
         if isinstance(found, Undecoded):
             assert found.defect is None
-            assert len(found.error) < LONGEST_PROBLEM
+            assert len(found.error) <= LONGEST_MESSAGE
 
 
 def test_of_many_errors_in_a_config_map_the_first_are_told() -> None:
     for limit in ("- {name: a, most: 1}\n", "- {name: a, most: [1]}\n", "-\n"):
-        found = found_in({"limits": limit * 10_000})
+        found = found_in({"limits": limit * MOST_LIMITS})
         assert isinstance(found, Undecoded)
-        assert found.error.endswith("; data[limits]: more errors")
-        assert len(found.error) < LONGEST_PROBLEM
+        assert found.error.startswith("data[limits]: limits[")
+        assert len(found.error) == LONGEST_MESSAGE
 
 
 OF_FILE = TenantLimit("of-file", most=ONE_DEVICE)
@@ -269,6 +272,22 @@ def test_limits_stay_when_their_config_map_cannot_be_read(way: str, caplog: pyte
     assert caplog.messages.count(trouble) == 1
     followed.change(3)
     assert (followed.most(), followed.updates.limits_trouble) == (3, "")
+
+
+def test_limit_that_is_exceeded_is_told_once_until_it_is_so_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    followed = Followed()
+    claims = [an_allocated_claim(f"gpu-{number}", name=f"held-{number}") for number in range(2)]
+    text = "limit of-file is exceeded: 2 of 1 in use"
+    for number in range(2):
+        for claim in claims:
+            followed.cluster.set_claim(watched(claim), 2 * number + 1)
+        for _ in range(2):
+            followed.updates.log_exceeded()
+            assert followed.updates.limits_trouble == text
+        assert caplog.messages == [text] * (number + 1)
+        followed.cluster.remove_claim(claims[0].uid)
+        followed.updates.log_exceeded()
+        assert followed.updates.limits_trouble == ""
 
 
 @given(st.lists(st.sampled_from(["delete", *[(how, most) for how in ("change", "list_anew") for most in (BAD, 1, 2)]])))

@@ -5,8 +5,8 @@ import pytest
 from scheduler.core_v1.label_selectors import PodAffinityFields, pod_affinity_of
 from scheduler.core_v1.object_fields import typed
 from scheduler.core_v1.pod import Pod
-from scheduler.state.affinity_terms import HeldTerms
 from scheduler.state.labels import Topology
+from scheduler.state.pods_by_labels import HeldTerms
 from tests.builders import a_node, a_pod
 
 NOISY = {"matchLabels": {"noisy": "yes"}}

@@ -8,7 +8,7 @@ from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, equal_l
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import HostPort
 from scheduler.state.node_infos import Miscounted, NodeInfos
-from scheduler.state.pod_counts import SelectedPods
+from scheduler.state.pods_by_labels import SelectedPods
 from tests.builders import a_container, a_node, a_pod, amounts
 
 GI = 2**30

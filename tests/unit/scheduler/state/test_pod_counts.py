@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.core_v1.label_selectors import AffinityTerm, equal_labels
-from scheduler.state.pod_counts import MatchingPods, PodCounts, PodLabels, SelectedPods
+from scheduler.state.pods_by_labels import MatchingPods, PodCounts, PodLabels, SelectedPods
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 ON_WEB = equal_labels(WEB)
