@@ -236,6 +236,7 @@ def test_what_cannot_be_asked_of_groups_is_named(arguments: tuple[str, ...], tol
 KINDS = {
     "job": ("ml/train", "label", 3),
     "jobset": ("ml/rails", "label", 4),
+    "jobset-rack": ("ml/pair", "label", 4),
     "leaderworkerset": ("ml/serve", "label", 3),
     "mpijob": ("ml/mpi", "label", 2),
     "raycluster": ("ml/ray", "label", 3),
