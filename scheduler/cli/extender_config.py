@@ -47,7 +47,8 @@ def kubernetes_option(function: Callable[..., None]) -> Callable[..., None]:
         "release",
         metavar="RELEASE",
         callback=_release,
-        help=f"Release of kube-scheduler. If newer than {NEWEST}, unknown fields are only warnings.  "
+        help="Release of kube-scheduler. A field that came with a later release is an error. "
+        f"If newer than {NEWEST}, unknown fields are only warnings.  "
         f"[default: {DEFAULT_RELEASE}, with the fields of {NEWEST}]",
     )(function)
 

@@ -12,7 +12,6 @@ from scheduler.core_v1.object_fields import (
     AnnotatedFields,
     Int32,
     ObjectFields,
-    ObjectMetaFields,
     metadata_errors,
     typed,
 )
@@ -84,6 +83,7 @@ class CompositePodGroup:
     goes_whole: bool = False
     parent: str = ""
     workload: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
     is_scheduled: bool = False
     """Its status says that as many of its groups were placed as it needs."""
 
@@ -163,12 +163,6 @@ class _PodGroupFields(ObjectFields):
     status: _PodGroupStatusFields | None = None
 
 
-class _CompositeFields(ObjectFields):
-    metadata: ObjectMetaFields
-    spec: _PodGroupSpecFields = _PodGroupSpecFields()
-    status: _PodGroupStatusFields | None = None
-
-
 def decode_pod_group(
     raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[PodGroup | None, tuple[FieldError, ...]]:
@@ -215,7 +209,7 @@ def decode_composite_pod_group(
     raw: Mapping[str, object], *, validate: bool = True
 ) -> tuple[CompositePodGroup | None, tuple[FieldError, ...]]:
     """The group of groups, or the errors. validate: what the API server refuses is an error."""
-    fields, errors = typed(_CompositeFields, raw)
+    fields, errors = typed(_PodGroupFields, raw)
     if fields is None:
         return None, errors
     metadata, spec = fields.metadata, fields.spec
@@ -234,6 +228,7 @@ def decode_composite_pod_group(
         _goes_whole(spec.disruptionMode),
         spec.parentCompositePodGroupName or "",
         _workload_of(spec).workloadName,
+        annotations_read(metadata.annotations),
         _says(fields.status, COMPOSITE_SCHEDULED),
     ), ()
 

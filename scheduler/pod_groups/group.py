@@ -23,7 +23,7 @@ from scheduler.core_v1.group_terms import (
     positive,
 )
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.core_v1.pod_group import PodGroup
+from scheduler.core_v1.pod_group import AnyPodGroup, PodGroup
 from scheduler.pod_groups.group_tree import GroupTree, PodCounts, tree_of
 from scheduler.state.pods import PodGroupIndex
 
@@ -200,7 +200,11 @@ def _of_composite(key: GroupKey, members: tuple[Pod, ...], index: PodGroupIndex)
         own = members[0].group if members else key.name
         return GroupOfPods(key, members, 1, _priority(members), held=not_created(own))
     by_group = {name: [pod for pod in members if pod.group == name] for name in dict.fromkeys(p.group for p in members)}
-    tree, problem = tree_of(composite, index, lambda own: _terms(by_group.get(own.name, ()), own.annotations))
+
+    def terms_of(group: AnyPodGroup) -> tuple[GroupTerms, str]:
+        return _terms(by_group.get(group.name, ()) if isinstance(group, PodGroup) else (), group.annotations)
+
+    tree, problem = tree_of(composite, index, terms_of)
     places = {leaf.name: place for place, leaf in enumerate(tree.pod_groups)}
     group = GroupOfPods(
         key,

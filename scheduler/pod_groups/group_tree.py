@@ -95,22 +95,22 @@ class GroupTree:
         return f"PodGroup {leaf.name} has {counts.get(leaf.name, 0)} of {leaf.minimum} pods"
 
 
-Terms = Callable[[PodGroup], tuple[GroupTerms, str]]
+Terms = Callable[[AnyPodGroup], tuple[GroupTerms, str]]
 
 
 def tree_of(root: CompositePodGroup, index: PodGroupIndex, terms_of: Terms) -> tuple[GroupTree, str]:
-    """The tree, and what is wrong with it, if anything. terms_of: where pods of a PodGroup go, and what is wrong."""
+    """The tree, and what is wrong with it, if anything. terms_of: where pods of a group go, and what is wrong."""
     problems: list[str] = []
 
     def read(group: AnyPodGroup, above: tuple[CompositePodGroup, ...]) -> GroupTree:
         problems.extend(_problems(group, above))
-        required = group.topology[0] if group.topology else ""
+        terms, problem = terms_of(group)
+        if not problem and terms != GroupTerms(terms.required):
+            problem = "in a CompositePodGroup, only annotation dra-scheduler.dev/topology-required is supported"
+        problems.extend([f"{type(group).__name__} {group}: {problem}"] if problem else [])
+        required = group.topology[0] if group.topology else terms.required
         if isinstance(group, PodGroup):
-            terms, problem = terms_of(group)
-            if not problem and terms != GroupTerms(terms.required):
-                problem = "in a CompositePodGroup, only annotation dra-scheduler.dev/topology-required is supported"
-            problems.extend([f"PodGroup {group}: {problem}"] if problem else [])
-            return GroupTree(group.name, group.minimum or 1, required or terms.required)
+            return GroupTree(group.name, group.minimum or 1, required)
         is_too_deep = len(above) >= MOST_LEVELS - 1
         below = () if is_too_deep else (read(child, (*above, group)) for child in index.children_of(group.key))
         return GroupTree(group.name, group.minimum or 1, required, tuple(below))

@@ -262,12 +262,27 @@ ROOT = composite("all", workloadRef={"workloadName": "w"})
             [composite("all"), replace(child("a"), annotations={PREFERRED: "rack"})],
             "PodGroup default/a: in a CompositePodGroup, only annotation dra-scheduler.dev/topology-required",
         ),
+        (
+            [replace(composite("all"), annotations={PREFERRED: "rack"}), child("a")],
+            "CompositePodGroup default/all: in a CompositePodGroup, only annotation dra-scheduler.dev/topology-",
+        ),
     ],
 )
 def test_tree_that_cannot_be_placed_is_refused_by_name(
     objects: list[PodGroup | CompositePodGroup], problem: str
 ) -> None:
     assert problem in only_group(of("a", 1), *objects).problem
+
+
+def test_tree_keeps_to_the_domain_that_an_annotation_of_its_root_names() -> None:
+    root, errors = decode_composite_pod_group(
+        {
+            "metadata": {"name": "all", "annotations": {"dra-scheduler.dev/topology-required": "rack"}},
+            "spec": {"schedulingPolicy": {"gang": {"minGroupCount": 1}}},
+        }
+    )
+    assert root, errors
+    assert only_group(of("a", 1), root, child("a")).terms.required == "rack"
 
 
 def test_pods_of_a_tree_have_one_priority() -> None:
