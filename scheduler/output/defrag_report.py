@@ -30,7 +30,7 @@ _BLOCKERS = ("NODE", "POD", "RULE", "WHY IT STAYS")
 MOST_BLOCKERS = 24
 """Lines of pods that are in the way; others are counted."""
 
-CUT = "the search did not try all that could help: there may be one"
+CUT = "the search ended before it had tried everything: there may be one"
 
 
 @dataclass(frozen=True, slots=True)
