@@ -172,6 +172,22 @@ def test_a_newcomer_can_hold_the_number_of_files_and_rooms() -> None:
     assert len({Path(path).parent for path in SOURCES}) <= MOST_ROOMS
 
 
+def test_folders_of_tests_are_named_after_what_they_test() -> None:
+    places = {path.removesuffix(".py") for path in SOURCES} | {str(Path(path).parent) for path in SOURCES}
+    unit = [folder for package in ("cel", "allocator", "scheduler") for folder in _folders(f"tests/unit/{package}")]
+    assert [name for name in unit if name.removeprefix("tests/unit/") not in places] == []
+    names = {Path(place).name for place in places}
+    assert [name for name in _folders("tests/properties") if Path(name).name not in names] == []
+
+
+def _folders(top: str) -> list[str]:
+    return [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / top).rglob("*/"))
+        if path.name != "__pycache__" and any(path.glob("*.py"))
+    ]
+
+
 EMPTY_NAMES = {"one", "found"}
 """They say of a local only that there is something; in a comprehension it is defined beside its only use."""
 
