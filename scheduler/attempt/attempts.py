@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from allocator.model import Claim, DeviceID
-from scheduler.attempt import device_readiness
-from scheduler.attempt.attempt import Report, report_nothing
+from scheduler.attempt.attempt import Report, Together, report_nothing
 from scheduler.attempt.binder import DEALLOCATE, SLOT, UNDO, Binder
 from scheduler.attempt.claim_objects import intent_in, key_of
 from scheduler.attempt.claim_step import deallocate_one
@@ -35,8 +34,7 @@ from scheduler.attempt.decision import (
 from scheduler.attempt.pod_calls import device_status
 from scheduler.attempt.run import bind_pod
 from scheduler.attempt.slots import Slot, Slots
-from scheduler.attempt.steps.pod import Bind
-from scheduler.attempt.together import Together
+from scheduler.attempt.steps.pod import Bind, DevicesFailed
 from scheduler.attempt.write_outcome import Defects, Denials
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
@@ -61,7 +59,7 @@ INTERNAL = "internal error, see the log"
 
 Result = TypeVar("Result")
 
-_NONE: Mapping[str, device_readiness.DevicesFailed] = MappingProxyType({})
+_NONE: Mapping[str, DevicesFailed] = MappingProxyType({})
 
 _LOG = logging.getLogger(__name__)
 
@@ -286,7 +284,7 @@ class Attempts:
         self,
         pod: Pod,
         claims: Sequence[ClaimObject],
-        failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
+        failed: Mapping[str, DevicesFailed] = _NONE,
         beside: Collection[str] = (),
     ) -> Freed:
         """Deallocate one of the claims that keep the pod from every node, as soon as there is a slot.

@@ -5,19 +5,225 @@ steps, or takes back what it wrote; while the API server does not answer, it goe
 each is at is noted since when, so that one that takes long explains itself.
 """
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from scheduler.attempt.claim_objects import ClaimRef, RawClaim
-from scheduler.attempt.decision import Listener
+from allocator.model import NodeSelector
+from scheduler.attempt.claim_objects import ClaimRef, RawClaim, key_of, version_of
+from scheduler.attempt.decision import Decision, Listener, PodKey
 from scheduler.attempt.slots import CallLimit, KeyLocks
-from scheduler.attempt.watched_objects import WatchedChanges, WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Api
+from scheduler.client.watch_events import Key
+from scheduler.client.watcher import Reflector
+from scheduler.core_v1.object_fields import NamespacedName
+from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.kinds import WatchedClaim
 from scheduler.rates import backoff_s
+from scheduler.state.cluster_changes import (
+    ClaimChanged,
+    Event,
+    NodeChanged,
+    PersistentVolumeChanged,
+    PersistentVolumeClaimChanged,
+    PodChanged,
+)
+from scheduler.state.invariants import is_reached
+from scheduler.state.rivals import Rival
+from scheduler.state.storage import ObjectKey
+
+# How attempts wait for changes that the watches show, without asking the API server.
+
+
+Subject = tuple[str, Hashable]
+"""What may change: a kind, and what an object of it is found by."""
+
+
+class WatchedChanges:
+    """Who waits for a change of which object."""
+
+    def __init__(self) -> None:
+        self._following: dict[Subject, set[Callable[[], None]]] = {}
+
+    def on_event(self, event: Event) -> None:
+        """Something has changed: steps that wait for it check again."""
+        for look_again in tuple(self._following.get(_subject(event), ())) if self._following else ():
+            look_again()
+
+    @contextmanager
+    def following(self, subjects: Iterable[Subject]) -> Iterator[asyncio.Event]:
+        """An event that is set as soon as one of these has changed, while the context is open."""
+        changed = asyncio.Event()
+        with self.calling(changed.set, subjects):
+            yield changed
+
+    @contextmanager
+    def calling(self, look_again: Callable[[], None], subjects: Iterable[Subject]) -> Iterator[None]:
+        """Call this each time that one of these has changed, while the context is open."""
+        followed = list(subjects)
+        for subject in followed:
+            self._following.setdefault(subject, set()).add(look_again)
+        try:
+            yield
+        finally:
+            for subject in followed:
+                self._leave(subject, look_again)
+
+    def _leave(self, subject: Subject, look_again: Callable[[], None]) -> None:
+        others = self._following.get(subject, set())
+        others.discard(look_again)
+        if not others:
+            self._following.pop(subject, None)
+
+
+def pod_subject(pod: PodKey) -> Subject:
+    """The pod."""
+    return "Pod", pod.uid
+
+
+def node_subject(node: str) -> Subject:
+    """The node."""
+    return "Node", node
+
+
+def claim_subject(key: NamespacedName) -> Subject:
+    """The claim."""
+    return "PersistentVolumeClaim", key
+
+
+def volume_subject(name: str) -> Subject:
+    """The volume."""
+    return "PersistentVolume", name
+
+
+def resource_claim_subject(uid: str) -> Subject:
+    """The ResourceClaim."""
+    return "ResourceClaim", uid
+
+
+def _subject(event: Event) -> Subject:
+    match event:
+        case PodChanged(old, new) if pod := new or old:
+            return "Pod", pod.uid
+        case ClaimChanged(old, new) if resource_claim := new or old:
+            return resource_claim_subject(resource_claim.uid)
+        case NodeChanged(old, new) if node := new or old:
+            return node_subject(node.name)
+        case PersistentVolumeClaimChanged(old, new) if claim := new or old:
+            return claim_subject(claim.key)
+        case PersistentVolumeChanged(old, new) if volume := new or old:
+            return volume_subject(volume.name)
+        case _:
+            return "", ""
+
+
+# What attempts read from the watches: claims, rivals, nodes and devices.
+
+
+class WatchedClaims:
+    """The claims, as the watch shows them."""
+
+    def __init__(self, claims: Reflector[WatchedClaim], cluster: Cluster) -> None:
+        self._claims = claims
+        self._cluster = cluster
+
+    async def reached(self, resource_version: int, timeout_s: float) -> bool:
+        """True once the watch of the claims has passed that version, False when time is up."""
+        return await self._claims.store.reached(resource_version, timeout_s)
+
+    async def catch_up(self) -> None:
+        """List the claims again at a quorum and take in what is newer. Raises CallFailed."""
+        await self._claims.catch_up()
+
+    def rivals(self, claim: ClaimRef) -> Sequence[Rival]:
+        """The other claims that cannot hold what they hold together with this one."""
+        return self._cluster.rivals(claim.uid)
+
+    def written(self, claim: ClaimRef, resource_version: int) -> None:
+        """Our reservation of the claim's devices is stored since that version."""
+        self._cluster.written(claim.uid, resource_version)
+
+    def made(self, made_up: str, claim: ClaimRef) -> None:
+        """The claim with the made-up uid is there; what was taken for it is this one's."""
+        self._cluster.made(made_up, claim.uid)
+
+    def claim(self, known: RawClaim) -> RawClaim | None:
+        """The claim as the watch shows it, or as it is known where that is older or cannot be read; None once gone."""
+        key = key_of(known)
+        store, name = self._claims.store, Key(key.namespace, key.name)
+        if name in store.undecoded:
+            return known
+        entry = store.entries.get(name)
+        if entry is None or entry.uid != key.uid:
+            return None
+        return entry.value.raw if entry.resource_version > int(version_of(known)) else known
+
+    def has_node(self, node: str) -> bool:
+        """Whether the node is there."""
+        return self._cluster.node(node) is not None
+
+    def is_reached(self, node: str, selector: NodeSelector | None) -> bool:
+        """Whether devices allocated for these nodes can be used on the node; True for one that is not known."""
+        watched = self._cluster.node(node)
+        return selector is None or watched is None or is_reached(selector, watched)
+
+    def objection(self, decision: Decision) -> str:
+        """Why the node cannot give the devices any more; "" while it can."""
+        return self._cluster.objection(decision.node, decision.allocations)
+
+
+# What attempts read from the watches about storage, and about their own pods.
+#
+# Volumes and claims are as the watches show them, without what decisions assume: an attempt waits for what is stored.
+
+
+class WatchedVolumes:
+    """Volumes, their claims, and what else a wait for them depends on."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def claim(self, key: NamespacedName) -> PersistentVolumeClaim | None:
+        """The claim, None where there is none."""
+        return self._cluster.volumes.objects.claims.watched.get(key)
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """The volume, None where there is none."""
+        return self._cluster.volumes.objects.volumes.watched.get(name)
+
+    def has_node(self, node: str) -> bool:
+        """Whether the node is there."""
+        return self._cluster.node(node) is not None
+
+    def is_reached(self, node: str, volume: PersistentVolume) -> bool:
+        """Whether the node, which is there, reaches the volume."""
+        volumes = self._cluster.volumes
+        return bool(volumes.reached(volume) & volumes.node(node))
+
+    def pod(self, pod: PodKey) -> Pod | None:
+        """The pod as the watch shows it; None where it does not, or the pod is over."""
+        return self._cluster.pods.shown(pod.uid)
+
+    def is_active(self, pod: PodKey) -> bool:
+        """Whether the pod exists and is not being deleted."""
+        watched = self._cluster.pods.known(pod.uid)
+        return watched is not None and not watched.is_deleting
+
+    def written(self, pod: PodKey, key: ObjectKey) -> None:
+        """What the pod's decision took of this volume or claim is stored."""
+        self._cluster.volumes.written(pod.uid, key)
+
+    def declined(self, claim: NamespacedName, node: str) -> None:
+        """The claim's provisioner asks for another node."""
+        self._cluster.volumes.decline(claim, node)
+
 
 LATE_S = 10.0
 """An attempt that is at one step for so long is logged, once for each step."""

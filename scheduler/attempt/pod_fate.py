@@ -20,10 +20,9 @@ from typing import Any, TypeVar
 from allocator.api.versions import Json
 from scheduler.attempt import pod_calls
 from scheduler.attempt.attempt import Attempt
-from scheduler.attempt.binder import Binder
+from scheduler.attempt.binder import Binder, pod_subject
 from scheduler.attempt.claim_calls import until_answered
 from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Retry, Unschedulable
-from scheduler.attempt.watched_objects import pod_subject
 from scheduler.attempt.write_outcome import MUTATED, WriteOutcome, outcome_of, write_outcome
 from scheduler.client.errors import CallFailed
 

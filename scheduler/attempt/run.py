@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from scheduler.attempt.attempt import Attempt, Report, new_attempt, report_nothing
+from scheduler.attempt.attempt import Attempt, Report, Together, new_attempt, report_nothing
 from scheduler.attempt.binder import UNDO, Binder
 from scheduler.attempt.claim_objects import allocation_of, key_of
 from scheduler.attempt.decision import (
@@ -20,11 +20,17 @@ from scheduler.attempt.decision import (
 )
 from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look, reporting
 from scheduler.attempt.slots import Slot
-from scheduler.attempt.steps.claims import Allocate, MakeClaim, Reserve, Verify
-from scheduler.attempt.steps.group_steps import AllocateShared, AwaitOthers, BindTogether, ReserveShared
-from scheduler.attempt.steps.pod import AwaitConditions, Bind, Nominate, Waits, WriteDeviceStatus
+from scheduler.attempt.steps.claims import Allocate, AllocateShared, MakeClaim, Reserve, ReserveShared, Verify
+from scheduler.attempt.steps.pod import (
+    AwaitConditions,
+    AwaitOthers,
+    Bind,
+    BindTogether,
+    Nominate,
+    Waits,
+    WriteDeviceStatus,
+)
 from scheduler.attempt.steps.volumes import AwaitVolumes, BindVolume, SelectNode
-from scheduler.attempt.together import Together
 
 # Runs an attempt: does its steps in order, and undoes them in reverse order if it fails or is cancelled.
 #

@@ -15,12 +15,13 @@ from types import MappingProxyType
 
 from allocator.outcome import AllocationError
 from allocator.words import counted
-from scheduler.attempt import device_readiness, eviction, pod_calls
+from scheduler.attempt import eviction, pod_calls
+from scheduler.attempt.attempt import Together
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
 from scheduler.attempt.claim_objects import consumers_of
 from scheduler.attempt.claim_step import may_be_deallocated
 from scheduler.attempt.decision import AttemptOutcome, PodKey
-from scheduler.attempt.together import Together
+from scheduler.attempt.steps.pod import DevicesFailed, readiness_of
 from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
@@ -56,7 +57,7 @@ RELEASE_S = 0.5
 BUSY = "other pods of the group are being bound"
 """Why a member is held, in `/debug/queue`."""
 
-_NONE: Mapping[str, device_readiness.DevicesFailed] = MappingProxyType({})
+_NONE: Mapping[str, DevicesFailed] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,15 +417,15 @@ class GroupCycle:
             return () if claims.kept is None else (claims.kept,)
         return claims
 
-    def _broken(self, taken: _GroupInFlight) -> Mapping[str, device_readiness.DevicesFailed]:
+    def _broken(self, taken: _GroupInFlight) -> Mapping[str, DevicesFailed]:
         """The claims, by uid, whose devices will not be made ready."""
         now, timeout_s = self._binder.time.now(), self._binder.binding_timeout_s
         states = {}
         for uid, (_, claim) in self._kept([entry.pod for entry in taken.entries]).items():
             results = claim.claim.allocation.results if claim.claim.allocation else ()
             if any(one.binding_conditions for one in results):
-                states[uid] = device_readiness.state_of(claim.raw, now, timeout_s)
-        return {uid: state for uid, state in states.items() if isinstance(state, device_readiness.DevicesFailed)}
+                states[uid] = readiness_of(claim.raw, now, timeout_s)
+        return {uid: state for uid, state in states.items() if isinstance(state, DevicesFailed)}
 
     def _kept(self, waiting: Sequence[Pod]) -> Mapping[str, tuple[Pod, ClaimObject]]:
         """The claims that have devices for these pods alone, by uid, each with a pod that has it."""
@@ -444,7 +445,7 @@ class GroupCycle:
         self,
         stuck: Mapping[str, tuple[Pod, ClaimObject]],
         beside: Collection[str],
-        failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
+        failed: Mapping[str, DevicesFailed] = _NONE,
     ) -> Awaitable[list[Freed]]:
         """Deallocate these claims, or take one of their users from those with several. beside: uids of these."""
         return asyncio.gather(*[self._attempts.free(pod, [claim], failed, beside) for pod, claim in stuck.values()])
@@ -453,7 +454,7 @@ class GroupCycle:
         self,
         taken: _GroupInFlight,
         stuck: Mapping[str, tuple[Pod, ClaimObject]],
-        failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
+        failed: Mapping[str, DevicesFailed] = _NONE,
     ) -> None:
         """Let go of these claims, at once; then the group is decided again."""
         freed = await self._let_go(stuck, {entry.pod.uid for entry in taken.entries}, failed)

@@ -17,12 +17,13 @@ from typing import Any
 
 from allocator.model import Claim
 from allocator.outcome import AllocationError
-from scheduler.attempt import device_readiness, eviction, pod_calls
+from scheduler.attempt import eviction, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
 from scheduler.attempt.binder import EVICT, SLOT
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
 from scheduler.attempt.claim_step import may_be_deallocated
 from scheduler.attempt.decision import PodKey
+from scheduler.attempt.steps.pod import DevicesFailed, readiness_of
 from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
@@ -341,15 +342,15 @@ class Loop:
         self._decided(entry, 0.0)
         self._endings.fail(entry, timed_out(DECISION_S), started)
 
-    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, device_readiness.DevicesFailed]:
+    def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, DevicesFailed]:
         """The allocated claims, by uid, whose devices will not be made ready."""
         now, timeout_s = self._binder.time.now(), self._binder.binding_timeout_s
         states = {
-            one.claim.uid: device_readiness.state_of(one.raw, now, timeout_s)
+            one.claim.uid: readiness_of(one.raw, now, timeout_s)
             for one in claims
             if one.claim.allocation and any(result.binding_conditions for result in one.claim.allocation.results)
         }
-        return {uid: state for uid, state in states.items() if isinstance(state, device_readiness.DevicesFailed)}
+        return {uid: state for uid, state in states.items() if isinstance(state, DevicesFailed)}
 
     # -- a pod that has a node
 
@@ -398,7 +399,7 @@ class Loop:
         refusal: Refusal,
         stuck: Sequence[ClaimObject],
         started: float,
-        failed: Mapping[str, device_readiness.DevicesFailed] = MappingProxyType({}),
+        failed: Mapping[str, DevicesFailed] = MappingProxyType({}),
     ) -> None:
         """The pod fits nowhere. stuck: claims that keep it from every node, of which one may be deallocated."""
         if stuck and not self._is_dry:

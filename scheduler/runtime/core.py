@@ -16,10 +16,9 @@ from allocator.gates import Features
 from allocator.limits.limit import TenantLimit
 from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
-from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes
 from scheduler.attempt.claim_objects import ANNOTATION, ClaimRef, RawClaim, key_of
 from scheduler.attempt.decision import AttemptOutcome, Decision, Listener, Point
-from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import CONFIG_MAPS, Resource
 from scheduler.client.connection import Api, Connection
 from scheduler.client.discovery import Served

@@ -1,4 +1,4 @@
-"""Steps on claims: make one for extended resources, allocate, look again, reserve."""
+"""Steps on claims, also those that a group shares: make one for extended resources, allocate, look again, reserve."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from allocator.api.versions import Json
 from allocator.explain.text import holders_text
 from allocator.model import Allocation
 from scheduler.attempt import claim_calls, claim_objects
-from scheduler.attempt.attempt import TRIES, Attempt, WrittenClaim, pause
+from scheduler.attempt.attempt import TRIES, Attempt, Together, WrittenClaim, pause
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_calls import until_answered
 from scheduler.attempt.claim_objects import (
@@ -381,3 +381,41 @@ class Reserve(ClaimStep):
         if len(consumers_of(current)) >= RESERVED_FOR_MAX:
             reason = f"claim {key_of(current)} is reserved for {RESERVED_FOR_MAX} pods, the maximum"
             raise AttemptEnded(Unschedulable(reason, CLAIMS))
+
+
+@dataclass(eq=False)
+class AllocateShared(Allocate):
+    """The allocation of a claim that others of the group reserve."""
+
+    together: Together
+
+    async def do(self) -> None:
+        """Mark and allocate the claim, and tell the others. Raises AttemptEnded."""
+        await super().do()
+        assert self.written is not None, "it was written"
+        self.together.is_stored(self.written.stored)
+
+    async def undo(self, node: str) -> bool:
+        """Take the claim back once the others have let it go."""
+        await self.together.let_go(self.claim)
+        return await super().undo(node)
+
+
+@dataclass(eq=False)
+class ReserveShared(Reserve):
+    """The reservation of a claim that another attempt of the group allocates."""
+
+    together: Together
+
+    async def do(self) -> None:
+        """Reserve the claim once it has devices. Raises AttemptEnded."""
+        async with self.attempt.slot.lent():
+            self.claim = await self.together.allocated(self.claim)
+        await super().do()
+
+    async def undo(self, node: str) -> bool:
+        """Take back the reservation, for which the attempt waits that has allocated the claim."""
+        try:
+            return await super().undo(node)
+        finally:
+            self.together.lets_go(self.claim, self.attempt.decision.pod.uid)

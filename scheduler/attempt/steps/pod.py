@@ -1,28 +1,110 @@
-"""Steps on the pod: nominate, wait for devices to become ready, bind."""
+"""Steps on the pod: nominate, wait for devices to become ready and for others of its group, bind."""
 
 import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from allocator.api.versions import Json
 from allocator.model import DeviceID
 from scheduler.attempt import pod_calls
-from scheduler.attempt.attempt import Attempt, WrittenClaim, ended
-from scheduler.attempt.binder import Binder, pause_s
-from scheduler.attempt.claim_objects import allocation_of, consumers_of, is_of_another_attempt, key_of
+from scheduler.attempt.attempt import Attempt, Together, WrittenClaim, ended
+from scheduler.attempt.binder import Binder, Subject, node_subject, pause_s, resource_claim_subject
+from scheduler.attempt.claim_objects import (
+    RawClaim,
+    allocation_of,
+    consumers_of,
+    is_of_another_attempt,
+    key_of,
+    results_of,
+)
 from scheduler.attempt.claim_step import renew
 from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone, Pending, Point, Retry, Step
-from scheduler.attempt.device_readiness import DevicesFailed, DevicesPending, state_of
 from scheduler.attempt.pod_fate import Known, Pod, Unknown, look, unless_shown, waiting, write_status
 from scheduler.attempt.steps.volumes import awaited_volumes
-from scheduler.attempt.watched_objects import Subject, node_subject, resource_claim_subject
 from scheduler.attempt.write_outcome import MUTATED, may_pass
 from scheduler.client.api_resources import PODS
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
+
+CLOCK_SLACK = timedelta(seconds=30)
+"""How far the clock of the machine that allocated may be ahead of ours or behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesReady:
+    """The pod may be bound, as far as the claim goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesPending:
+    """Devices that are not ready yet."""
+
+    devices: tuple[DeviceID, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesFailed:
+    """Devices that will not become ready."""
+
+    devices: tuple[DeviceID, ...]
+    reason: str
+
+
+Readiness = DevicesReady | DevicesPending | DevicesFailed
+
+
+def readiness_of(claim: RawClaim, now: datetime, timeout_s: float) -> Readiness:
+    """The state of an allocated claim's devices, as drivers report it in `status.devices`.
+
+    A device fails if a failure condition becomes true, or if it is not ready within the timeout. Then the devices are
+    deallocated, and the pod is decided again. timeout_s: since the allocation.
+    """
+    allocation = allocation_of(claim) or {}
+    conditional = [result for result in results_of(allocation) if result.get("bindingConditions")]
+    if not conditional:
+        return DevicesReady()
+    statuses = {_device(status): status for status in claim.get("status", {}).get("devices") or ()}
+    waiting: list[DeviceID] = []
+    for result in conditional:
+        conditions = _true_conditions(statuses.get(_device(result)) or {})
+        device = DeviceID(result["driver"], result["pool"], result["device"])
+        if failure := next(_intersection(result.get("bindingFailureConditions"), conditions), None):
+            reason = f"device binding failed: device {device} has the condition {failure}: {conditions[failure]}"
+            return DevicesFailed((device,), reason.rstrip(": "))
+        if not all(name in conditions for name in result["bindingConditions"]):
+            waiting.append(device)
+    if waiting and is_overdue(allocation, now, timeout_s):
+        named = ", ".join(map(str, waiting))
+        return DevicesFailed(tuple(waiting), f"device binding timeout: not ready within {timeout_s:.0f} s: {named}")
+    return DevicesPending(tuple(waiting)) if waiting else DevicesReady()
+
+
+def is_overdue(allocation: Mapping[str, Any], now: datetime, timeout_s: float) -> bool:
+    """True once so much time has gone since the allocation; never for one that does not say when it was made."""
+    text = allocation.get("allocationTimestamp")
+    if not isinstance(text, str) or not text:
+        return False
+    made = datetime.fromisoformat(text)
+    made = made if made.tzinfo else made.replace(tzinfo=UTC)
+    return now - made > timedelta(seconds=timeout_s) + CLOCK_SLACK
+
+
+def _device(holder: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(holder.get(field) or "" for field in ("driver", "pool", "device", "shareID"))
+
+
+def _true_conditions(status: Mapping[str, Any]) -> dict[str, str]:
+    """Type to message."""
+    return {one["type"]: one.get("message") or "" for one in status.get("conditions") or () if one["status"] == "True"}
+
+
+def _intersection(names: Sequence[str] | None, found: Mapping[str, str]) -> Iterator[str]:
+    return (name for name in names or () if name in found)
+
 
 # A write to the pod, based on the version that was read; repeated if the pod, read again, may still be bound.
 #
@@ -166,7 +248,7 @@ def _claim_since(attempt: Attempt, pod: Mapping[str, Any]) -> str:
     return next((name for name in names if name and name not in decided), "")
 
 
-# Waits until the devices of all claims are ready for the node, as drivers report in `status.devices`.
+# Waits until the devices of all claims are ready for the node.
 #
 # It follows the watch of the claims. The wait fails when the node is gone, when a device fails, or at the binding
 # timeout. A caller that learns earlier that the pod is no longer wanted cancels the attempt. A decision that does not
@@ -239,7 +321,7 @@ def unready(binder: Binder, attempt: Attempt) -> list[DeviceID]:
         raise AttemptEnded(Retry(f"node {attempt.decision.node} is gone"))
     devices: list[DeviceID] = []
     for written in attempt.claims:
-        state = state_of(written.stored, binder.time.now(), binder.binding_timeout_s)
+        state = readiness_of(written.stored, binder.time.now(), binder.binding_timeout_s)
         if isinstance(state, DevicesFailed):
             # Whoever allocated it, it can serve nobody as it is.
             written.allocation = allocation_of(written.stored)
@@ -365,3 +447,39 @@ class Nominate(Step):
         except CallFailed as error:
             pod = self.attempt.decision.pod
             _LOG.warning("pod %s: cannot write status.nominatedNodeName %s: %s", pod, node, error)
+
+
+@dataclass(eq=False)
+class AwaitOthers(Step):
+    """The wait for the other pods of the group to be as far. It holds no slot: theirs may be waiting for one."""
+
+    point: ClassVar[Point] = "Bind"
+
+    attempt: Attempt
+    together: Together
+
+    async def do(self) -> None:
+        """Return once all have written. Raises AttemptEnded where one of them fails."""
+        self.attempt.slot.give_back()
+        await self.together.written(self.attempt.decision.pod.uid)
+
+
+KEPT_S = 300.0
+"""For so long a pod keeps its place that could not be bound when others of its group were."""
+
+
+@dataclass(eq=False)
+class BindTogether(Bind):
+    """The binding of a pod while others of its group are bound: it keeps its place, and is tried for long."""
+
+    until: float = field(default=0.0, init=False)
+
+    async def do(self) -> Bound | None:
+        """Bind the pod. Raises AttemptEnded where it cannot be bound, or not for minutes."""
+        self.until = self.binder.time.monotonic() + KEPT_S
+        return await super().do()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is tried again, however often it has failed."""
+        return self.binder.time.monotonic() < self.until

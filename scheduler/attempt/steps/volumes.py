@@ -8,9 +8,8 @@ from typing import Any, NoReturn
 
 from allocator.api.versions import Json
 from scheduler.attempt.attempt import TRIES, Attempt, pause
-from scheduler.attempt.binder import Binder
+from scheduler.attempt.binder import Binder, Subject, claim_subject, node_subject, pod_subject, volume_subject
 from scheduler.attempt.decision import AttemptEnded, Gone, Retry, Step
-from scheduler.attempt.watched_objects import Subject, claim_subject, node_subject, pod_subject, volume_subject
 from scheduler.attempt.write_outcome import outcome_of
 from scheduler.client.api_resources import VOLUME_CLAIMS, VOLUMES
 from scheduler.client.connection import MERGE

@@ -14,12 +14,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
-from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes
 from scheduler.attempt.claim_objects import ClaimRef, RawClaim, allocation_of, key_of, results_of
 from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, Listener, PodKey, Point
 from scheduler.attempt.pod_calls import device_status
 from scheduler.attempt.run import bind_pod
-from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import Resource, claims
 from scheduler.client.connection import JSON, Api, connect
 from scheduler.core_v1.pod import Pod, decode_pod

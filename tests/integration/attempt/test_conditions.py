@@ -6,7 +6,7 @@ import pytest
 
 from allocator.model import DeviceID
 from scheduler.attempt.decision import Bound, Decision, Retry
-from scheduler.attempt.device_readiness import CLOCK_SLACK
+from scheduler.attempt.steps.pod import CLOCK_SLACK
 from tests.controlplane.faults import refuse
 from tests.controlplane.rest import Json
 from tests.integration.attempt.scene import DRIVER, NAMESPACE, NODE, POOL, Scene, gets, is_untouched

@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from allocator.model import NodeSelector
-from scheduler.attempt.binder import Binder
+from scheduler.attempt.binder import Binder, WatchedClaims
 from scheduler.attempt.claim_objects import ClaimRef, allocation_of, consumers_of
 from scheduler.attempt.decision import AttemptOutcome, Bound, ClaimPlan, Decision
 from scheduler.attempt.run import bind_pod
-from scheduler.attempt.watched_objects import WatchedClaims
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection, connect
 from scheduler.client.watcher import Reflector, Watcher

@@ -21,7 +21,7 @@ from allocator.api.versions import Json
 from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
 from allocator.pod_resources import CountRequest, RequestMapping
 from scheduler.attempt.attempt import new_attempt
-from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes
 from scheduler.attempt.claim_objects import ClaimRef, allocation_of, is_made_for, key_of, results_of, version_of
 from scheduler.attempt.claim_step import deallocate_one
 from scheduler.attempt.decision import (
@@ -38,7 +38,6 @@ from scheduler.attempt.decision import (
 from scheduler.attempt.run import run, steps
 from scheduler.attempt.slots import CallLimit
 from scheduler.attempt.steps.claims import MakeClaim
-from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import claims
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod

@@ -5,11 +5,10 @@ from random import Random
 
 import pytest
 
-from scheduler.attempt.attempt import new_attempt, report_nothing
+from scheduler.attempt.attempt import Together, new_attempt, report_nothing
 from scheduler.attempt.claim_objects import allocation_of, consumers_of, intent_of
 from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, PodKey
 from scheduler.attempt.run import run, steps
-from scheduler.attempt.together import Together
 from tests import extent
 from tests.properties.attempt.server import NAMESPACE, Server, claims_of
 from tests.properties.attempt.test_orders import (

@@ -13,10 +13,10 @@ from scheduler.decision.schedule_result import NotPlaced
 from scheduler.queue import helps
 from scheduler.state.cluster_changes import Event
 from tests.builders import amounts
-from tests.properties.volumes import naive
-from tests.properties.volumes.naive import Storage
-from tests.properties.volumes.strategies import extras, furniture, pods_that_ask, steps
-from tests.properties.volumes.world import Step, World
+from tests.properties.plugins import naive
+from tests.properties.plugins.naive import Storage
+from tests.properties.plugins.strategies import extras, furniture, pods_that_ask, steps
+from tests.properties.plugins.world import Step, World
 
 ROOM = amounts(cpu="8", memory="8Gi", pods="100")
 

@@ -10,12 +10,11 @@ from typing import Any, cast
 from allocator.api.versions import Json
 from allocator.model import Claim
 from scheduler.attempt.attempt import Attempt, WrittenClaim, WrittenPod
-from scheduler.attempt.binder import Binder
+from scheduler.attempt.binder import Binder, WatchedChanges, WatchedClaims
 from scheduler.attempt.claim_objects import Intent, key_of
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, Pending, PodKey, Retry
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.steps.pod import LOOK_S, AwaitConditions
-from scheduler.attempt.watched_objects import WatchedChanges, WatchedClaims
 from scheduler.client.watch_events import Applied, Deleted, Entry, Key, Undecoded
 from scheduler.client.watcher import Store
 from scheduler.decision.cluster import Cluster

@@ -9,12 +9,11 @@ from typing import Any, cast
 import pytest
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
-from scheduler.attempt.binder import LATE_S, Binder, CurrentSteps
+from scheduler.attempt.binder import LATE_S, Binder, CurrentSteps, WatchedChanges
 from scheduler.attempt.decision import Bound, Step
 from scheduler.attempt.pod_fate import look
 from scheduler.attempt.run import run
 from scheduler.attempt.slots import Slots
-from scheduler.attempt.watched_objects import WatchedChanges
 from scheduler.client.errors import Unanswered
 
 

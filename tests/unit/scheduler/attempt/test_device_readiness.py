@@ -7,13 +7,13 @@ import pytest
 
 from allocator.api.versions import Json
 from allocator.model import DeviceID
-from scheduler.attempt.device_readiness import (
+from scheduler.attempt.steps.pod import (
     CLOCK_SLACK,
     DevicesFailed,
     DevicesPending,
     DevicesReady,
     is_overdue,
-    state_of,
+    readiness_of,
 )
 from tests.unit.scheduler.attempt.raw_claims import a_raw_claim, an_allocation
 
@@ -33,7 +33,7 @@ def a_status(device: str, *true: str, false: Sequence[str] = (), message: str = 
 
 
 def state(claim: Json, after_s: float = 0.0) -> DevicesReady | DevicesPending | DevicesFailed:
-    return state_of(claim, NOW + timedelta(seconds=after_s), 600.0)
+    return readiness_of(claim, NOW + timedelta(seconds=after_s), 600.0)
 
 
 def test_devices_without_conditions_are_ready() -> None:

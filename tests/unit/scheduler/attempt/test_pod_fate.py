@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.attempt import pod_fate
 from scheduler.attempt.attempt import Attempt, WrittenPod
-from scheduler.attempt.binder import Binder, CurrentSteps
+from scheduler.attempt.binder import Binder, CurrentSteps, WatchedChanges
 from scheduler.attempt.decision import (
     AttemptOutcome,
     Bound,
@@ -25,7 +25,6 @@ from scheduler.attempt.decision import (
 from scheduler.attempt.pod_fate import GIVEN_UP, fence, look
 from scheduler.attempt.slots import CallLimit, Slots
 from scheduler.attempt.steps.pod import Bind
-from scheduler.attempt.watched_objects import WatchedChanges
 from scheduler.client.errors import Unanswered
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.dynamic_resources import CLAIMS

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
-from scheduler.attempt.binder import Binder, CurrentSteps
+from scheduler.attempt.binder import Binder, CurrentSteps, WatchedChanges
 from scheduler.attempt.decision import (
     AttemptEnded,
     AttemptOutcome,
@@ -23,7 +23,6 @@ from scheduler.attempt.decision import (
 from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.run import run
 from scheduler.attempt.slots import Slots
-from scheduler.attempt.watched_objects import WatchedChanges
 from scheduler.client.errors import ApiError, ApiStatus
 
 FAILED = Retry("failed")

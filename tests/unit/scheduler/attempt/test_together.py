@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from scheduler.attempt.attempt import Together
 from scheduler.attempt.decision import AttemptEnded, Bound, ClaimPlan, Decision, PodKey, Retry
-from scheduler.attempt.together import Together
 
 ALLOCATED: dict[str, object] = {"status": {"allocation": {}}}
 

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
-from scheduler.attempt.binder import Binder, CurrentSteps
+from scheduler.attempt.binder import Binder, CurrentSteps, WatchedChanges, WatchedVolumes
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.attempt.slots import Slots
-from scheduler.attempt.watched_objects import WatchedChanges, WatchedVolumes
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Unanswered
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster

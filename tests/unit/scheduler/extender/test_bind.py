@@ -10,9 +10,8 @@ import pytest
 
 from allocator.model import Claim, PoolID
 from scheduler.attempt.attempts import INTERNAL, Attempts
-from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes
 from scheduler.attempt.decision import Listener
-from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Api
 from scheduler.client.errors import LASTS_S, ApiError, ApiStatus

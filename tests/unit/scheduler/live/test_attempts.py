@@ -10,10 +10,9 @@ from typing import Any, cast
 import pytest
 
 from scheduler.attempt.attempts import FASTER_S, Attempts
-from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes
 from scheduler.attempt.claim_objects import ANNOTATION, Intent
 from scheduler.attempt.decision import Listener
-from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, ApiStatus

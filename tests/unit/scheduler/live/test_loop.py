@@ -11,10 +11,9 @@ from allocator.model import Taint
 from cel.values.quantity import Quantity
 from scheduler.attempt import claim_objects
 from scheduler.attempt.attempts import INTERNAL, Attempts
-from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes
 from scheduler.attempt.claim_objects import Intent
 from scheduler.attempt.decision import Listener
-from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.attempt.write_outcome import PROBE_S
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Api

@@ -4,8 +4,8 @@ from scheduler.client.watch_events import Progressed, Restarted, WatchEvent
 from scheduler.client.watcher import ALIVE_S
 from scheduler.runtime.core import silent, unfilled, watch_states
 from scheduler.runtime.metrics import Watch
-from tests.unit.scheduler.cache.objects import a_refused, applied
-from tests.unit.scheduler.cache.test_reflector import LISTED, cut, played
+from tests.unit.scheduler.client.test_reflector import LISTED, cut, played
+from tests.unit.scheduler.client.watched import a_refused, applied
 
 DEAD_AT = 10 + ALIVE_S
 

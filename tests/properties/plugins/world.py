@@ -18,7 +18,7 @@ from scheduler.state.cluster_changes import (
     VolumeAttachmentChanged,
 )
 from tests.builders import kubernetes
-from tests.properties.volumes.naive import Storage
+from tests.properties.plugins.naive import Storage
 
 Step = tuple[Any, ...]
 

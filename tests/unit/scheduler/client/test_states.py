@@ -25,7 +25,7 @@ from scheduler.client.watch_states import (
     query_of,
     step,
 )
-from tests.unit.scheduler.cache.objects import an_entry, applied, deleted
+from tests.unit.scheduler.client.watched import an_entry, applied, deleted
 
 A, B, C = an_entry("a", 1), an_entry("b", 2), an_entry("c", 3)
 CUT = Broken(Unanswered("GET /x", "cut", is_ambiguous=True))

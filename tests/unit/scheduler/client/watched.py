@@ -1,4 +1,4 @@
-"""Found objects for tests of the cache: the value is a text."""
+"""Found objects for tests of watches: the value is a text."""
 
 from scheduler.client.watch_events import Applied, Deleted, Entry, Key, Undecoded
 

@@ -12,7 +12,7 @@ from scheduler.client.api_resources import PODS, Resource
 from scheduler.client.errors import Unanswered
 from scheduler.client.watch_events import Applied, Interrupted, Outdated, Progressed, Restarted, WatchEvent
 from scheduler.client.watcher import ALIVE_S, Reflector, Watcher
-from tests.unit.scheduler.cache.objects import a_refused, an_entry
+from tests.unit.scheduler.client.watched import a_refused, an_entry
 
 LISTED = Restarted((an_entry(),), 1)
 

@@ -12,9 +12,9 @@ from scheduler.core_v1.pod_volumes import PodVolumes
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.plugins.plugin import Cycle, Plugin
 from scheduler.plugins.volume_binding import plan
-from tests.properties.volumes import naive
-from tests.properties.volumes.strategies import extras, furniture, pods_that_ask, steps
-from tests.properties.volumes.world import Step, World
+from tests.properties.plugins import naive
+from tests.properties.plugins.strategies import extras, furniture, pods_that_ask, steps
+from tests.properties.plugins.world import Step, World
 
 
 def agree(world: World, extra: PodVolumes) -> None:

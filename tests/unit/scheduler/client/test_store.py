@@ -8,7 +8,7 @@ import pytest
 from scheduler.client.errors import Unanswered
 from scheduler.client.watch_events import Applied, Entry, Found, Interrupted, Key, Progressed, Restarted
 from scheduler.client.watcher import Store
-from tests.unit.scheduler.cache.objects import a_refused, an_entry, applied, deleted
+from tests.unit.scheduler.client.watched import a_refused, an_entry, applied, deleted
 
 Change = tuple[Found[str] | None, Found[str] | None]
 
