@@ -27,6 +27,9 @@ FEW_DEVICES: Final = 64
 MOST_RESULTS: Final = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
 
+MOST_NAMESPACES: Final = 10_000
+"""Of which is remembered what holds for them: they come and go, and are asked for after they are gone."""
+
 
 class LimitsInForce:
     """The limits in the order of the configuration, and for which namespaces each of them holds.
@@ -50,6 +53,8 @@ class LimitsInForce:
             return ()
         accounts = self._accounts.get(namespace)
         if accounts is None:
+            if len(self._accounts) >= MOST_NAMESPACES:
+                self._accounts.clear()
             accounts = self._accounts[namespace] = tuple(self._of(namespace))
         return accounts
 
@@ -149,6 +154,8 @@ class ExistingAmounts:
         self._see_classes(snapshot)
         known = self._counting.get(accounts)
         if known is None:
+            if len(self._counting) >= MOST_NAMESPACES:
+                self._counting.clear()
             every = [(account, limits.limit_of(account)) for account in accounts]
             terms = [(account, limit, self.terms(account[0], limit, snapshot)) for account, limit in every]
             known = self._counting[accounts] = tuple([one for one in terms if one[2].expressions is not None])
@@ -423,14 +430,19 @@ def limit_statuses(snapshot: "Snapshot") -> Iterator[LimitStatus]:
     """Each limit in its order; one that each namespace has by itself for each that is known, by name."""
     limited = snapshot.limited
     for number, limit in enumerate(limited.limits.limits):
-        most = limited.terms_of((number, ""), snapshot).most
         namespaces = [""]
         if limit.namespaces.each:
             known = {*limited.limits.labels, *[namespace for account, namespace in limited.used if account == number]}
             namespaces = sorted(one for one in known if (number, one) in limited.limits.of(one))
         for namespace in namespaces:
-            account = number, namespace
-            yield LimitStatus(limit, account, limited.used_of(account), most)
+            yield limit_status((number, namespace), snapshot)
+
+
+def limit_status(account: Account, snapshot: "Snapshot") -> LimitStatus:
+    """How much of the account's limit is in use."""
+    limited = snapshot.limited
+    limit, most = limited.limits.limit_of(account), limited.terms_of(account, snapshot).most
+    return LimitStatus(limit, account, limited.used_of(account), most)
 
 
 _Key = tuple[str, str, str]
@@ -515,7 +527,7 @@ class LimitCount:
         if known is None:
             return None
         self._outdated.discard(key)
-        for pool_id in {PoolID(result.driver, result.pool) for result in occupying(claim)}:
+        for pool_id in {PoolID(result.driver, result.pool) for result in occupying(known[0])}:
             keys = self._by_pool.get(pool_id)
             if keys is not None:
                 keys.discard(key)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from allocator.cluster.snapshot import Snapshot
-from allocator.limits.count import LimitStatus, limit_statuses
+from allocator.limits.count import LimitStatus, limit_status, limit_statuses
 from allocator.limits.limit import TenantLimit
 from allocator.status import Membership, largest_claim, pool_statuses
 from scheduler.cli.claims import claims_of, claims_report, print_claims
@@ -173,7 +173,9 @@ def _print_status(
     with after_delay("counting devices ..."):
         cluster = cluster_of(inventory, claims, inventory.pods, source.features, limits=limits)
         report = _report(cluster, claims_of(claims, inventory.pods, source.shown), source.shown, by)
-    if not report.pools and not source.shown.is_everything:
+    if by == LIMIT and not report.limits:
+        print_to_stderr([f"no limit holds {source.shown}"])
+    elif not report.pools and not source.shown.is_everything:
         print_to_stderr([f"no claim {source.shown} holds a device"])
     print_report(report, output, source.head)
 
@@ -203,5 +205,6 @@ def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects
 
 def _shown_limits(snapshot: Snapshot, shown: ShownObjects) -> list[LimitStatus]:
     """With -n, only the limits that hold for the namespace."""
-    own = snapshot.limited.limits.of(shown.namespace)
-    return [one for one in limit_statuses(snapshot) if not shown.namespace or one.account in own]
+    if not shown.namespace:
+        return list(limit_statuses(snapshot))
+    return [limit_status(account, snapshot) for account in snapshot.limited.limits.of(shown.namespace)]

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,6 +29,12 @@ FIRST = 24
 
 ROUNDS = 15
 """What is kept after so many more rounds is what was kept before."""
+
+FEW = 4
+"""Of what is bounded in number, and is forgotten all at once."""
+
+LIMITS: Final = [{"name": "each", "namespaces": {"each": True}, "most": 9}, {"name": "together", "most": 9_999}]
+"""Of tenants: what a namespace has is kept by itself."""
 
 Json = dict[str, Any]
 Decode = Callable[[Mapping[str, Any]], object]

@@ -104,6 +104,15 @@ def test_status_shows_limits(tmp_path: Path) -> None:
     assert "student-slices" in page
     own = dra("status", CLUSTER, str(placed), "--by", "limit", "--config", CONFIG, "-n", "speech").out
     assert [line.split()[0] for line in own.splitlines()] == ["LIMIT", "gold-memory"]
+    none = dra("status", CLUSTER, str(placed), "--by", "limit", "--config", CONFIG, "-n", "nobody")
+    assert none.err == "no limit holds in namespace nobody\n"
+
+
+def test_limit_of_each_namespace_is_shown_for_one_that_nothing_is_known_of(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(LINTED.partition("- ")[0] + "- {name: own, namespaces: {each: true}, most: 3}\n")
+    shown = dra("status", CLUSTER, "--by", "limit", "--config", str(config), "-n", "new").out
+    assert shown.splitlines()[1].split() == ["own", "new", "0", "3", "0", "-"]
 
 
 LINTED = """apiVersion: dra-scheduler.dev/v1alpha1

@@ -40,6 +40,7 @@ from tests.builders import (
     on_node,
     watched,
 )
+from tests.unit.scheduler.churn import AT_ONCE, FEW, assert_nothing_has_grown, entries
 
 H100, A100 = 'device.attributes["gpu.example"].model == "H100"', 'device.attributes["gpu.example"].model == "A100"'
 GOLD = TenantLimit(
@@ -161,6 +162,29 @@ def test_pod_that_lacked_devices_before_is_told_of_the_limit() -> None:
     assert before is not None
     assert now is not None
     assert before.gist != now.gist
+
+
+def come_and_go(world: World, tenants: Sequence[str]) -> None:
+    for position, name in enumerate(tenants):
+        namespace = f"team-{name}"
+        world.cluster.set_namespace(Namespace(namespace, {"tier": "gold"} if position % 2 else {}))
+        claim = an_allocated_claim(a_result("h0"), name=f"{name}-claim", namespace=namespace)
+        world.cluster.set_claim(watched(claim, users=[]), 1)
+        assert world.refusal(namespace=namespace) is not None
+        world.cluster.remove_namespace(namespace)  # as a watch may show it, before what was in it
+        world.cluster.remove_claim(claim.uid)
+        assert world.refusal(namespace=namespace) is None
+    world.cluster.violations()  # looked at every few seconds
+
+
+def test_nothing_is_kept_of_tenants_that_are_gone_while_the_slices_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allocator.limits.count.MOST_NAMESPACES", FEW)
+    monkeypatch.setattr("allocator.memo.LEAST_CHANGES", 2 * FEW)  # half of them are forgotten at a time
+    world = World([TenantLimit("each", Namespaces(each=True), CountedDevices(selectors=(H100,)), ONE_DEVICE)])
+    come_and_go(world, [f"a{number}" for number in range(3 * AT_ONCE)])
+    before = entries(world.cluster)
+    come_and_go(world, [f"b{number}" for number in range(3 * AT_ONCE)])
+    assert_nothing_has_grown(before, entries(world.cluster))
 
 
 def test_tenant_at_its_limit_evicts_its_own_pods_alone() -> None:

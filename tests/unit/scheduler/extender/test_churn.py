@@ -22,7 +22,17 @@ from scheduler.runtime.core import Site
 from scheduler.runtime.listening import _Acceptor
 from scheduler.runtime.server import _VerbServer, serving
 from tests.builders import kubernetes
-from tests.unit.scheduler.churn import AT_ONCE, FIRST, ROUNDS, ChurnServer, assert_nothing_has_grown, entries, settle
+from tests.unit.scheduler.churn import (
+    AT_ONCE,
+    FEW,
+    FIRST,
+    LIMITS,
+    ROUNDS,
+    ChurnServer,
+    assert_nothing_has_grown,
+    entries,
+    settle,
+)
 from tests.unit.scheduler.extender.serving import served
 
 CALL = b"POST /v1/filter HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
@@ -88,9 +98,10 @@ class Calls:
 
         for waited in ("DEBOUNCE_S", "ASKED_AGAIN_S"):
             monkeypatch.setattr(f"scheduler.extender.poke.{waited}", 0.0)
+        monkeypatch.setattr("allocator.limits.count.MOST_NAMESPACES", FEW)
         monkeypatch.setattr(program, "now", now)
         monkeypatch.setattr(core, "TIME", Time(lambda: self.passed_s, now, sleep, lambda: 0.5))
-        configuration = ExtenderConfiguration.model_validate({"schedulerNames": [SCHEDULER]})
+        configuration = ExtenderConfiguration.model_validate({"schedulerNames": [SCHEDULER], "limits": LIMITS})
         site = Site(cast(Connection, self.server), Served("v1.37.0", "1.37", "v1", None), kubernetes())
         self.extender = Extender(configuration, site)
         self.numbers = count()

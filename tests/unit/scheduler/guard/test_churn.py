@@ -16,7 +16,17 @@ from scheduler.guard.reviewer import holder_of
 from scheduler.runtime.core import Site
 from scheduler.runtime.leader_election import LeaderElection
 from tests.builders import kubernetes
-from tests.unit.scheduler.churn import AT_ONCE, FIRST, ROUNDS, ChurnServer, assert_nothing_has_grown, entries, settle
+from tests.unit.scheduler.churn import (
+    AT_ONCE,
+    FEW,
+    FIRST,
+    LIMITS,
+    ROUNDS,
+    ChurnServer,
+    assert_nothing_has_grown,
+    entries,
+    settle,
+)
 from tests.unit.scheduler.guard.test_review import a_body
 
 MOST = 2 * AT_ONCE
@@ -44,7 +54,8 @@ class Questions:
         monkeypatch.setattr(LeaderElection, "is_leading", lambda _: True)
         monkeypatch.setattr(program, "CLOCK", lambda: self.passed_s)
         monkeypatch.setattr(ledger, "GONE_MAX", MOST)
-        configuration = GuardConfiguration.model_validate({})
+        monkeypatch.setattr("allocator.limits.count.MOST_NAMESPACES", FEW)
+        configuration = GuardConfiguration.model_validate({"limits": LIMITS})
         site = Site(cast(Connection, self.server), Served("v1.37.0", "1.37", "v1", None), kubernetes())
         self.guard = Guard(configuration, site)
         self.guard._reviewer.waits_for = ""

@@ -17,7 +17,17 @@ from scheduler.runtime import core
 from scheduler.runtime.configuration import Configuration
 from scheduler.runtime.core import Site
 from tests.builders import kubernetes
-from tests.unit.scheduler.churn import AT_ONCE, FIRST, ROUNDS, ChurnServer, assert_nothing_has_grown, entries, settle
+from tests.unit.scheduler.churn import (
+    AT_ONCE,
+    FEW,
+    FIRST,
+    LIMITS,
+    ROUNDS,
+    ChurnServer,
+    assert_nothing_has_grown,
+    entries,
+    settle,
+)
 
 FATES = ("bound", "refused", "unanswered", "denied", "gone")
 """What becomes of a namespace's pods: they are bound, ask too much, a write fails, or all goes while they wait."""
@@ -37,9 +47,10 @@ class Churn:
         async def sleep(_: float) -> None:
             await asyncio.sleep(0)
 
+        monkeypatch.setattr("allocator.limits.count.MOST_NAMESPACES", FEW)
         monkeypatch.setattr(program, "now", now)
         monkeypatch.setattr(core, "TIME", Time(lambda: self.passed_s, now, sleep, lambda: 0.5))
-        configuration = Configuration.model_validate({"leaderElection": {"leaderElect": False}})
+        configuration = Configuration.model_validate({"leaderElection": {"leaderElect": False}, "limits": LIMITS})
         site = Site(cast(Connection, self.server), Served("v1.37.0", "1.37", "v1", None), kubernetes())
         self.scheduler = Scheduler(configuration, site, lambda: self.passed_s)
         self.numbers = count()
