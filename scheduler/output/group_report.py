@@ -12,9 +12,8 @@ from scheduler.offline.group_placement import DecidedGroup, FittingGroups
 from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.report import Block, ColumnTable, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, MAP, change_map, closed_nodes, device_map
-from scheduler.pod_groups.group import GroupOfPods
+from scheduler.pod_groups.group import GroupOfPods, GroupTree
 from scheduler.pod_groups.group_result import GroupDomain, GroupNotPlaced, GroupPlaced, PlacedMember
-from scheduler.pod_groups.group_tree import GroupTree
 from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
 
