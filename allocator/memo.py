@@ -129,8 +129,10 @@ def deciding(class_: type, excepted: Mapping[str, str]) -> tuple[str, ...]:
 def values_of(class_: type, excepted: Mapping[str, str]) -> Callable[[object], tuple[object, ...]]:
     """Returns a function that reads the fields that decide. Arguments as for `deciding`."""
     names = deciding(class_, excepted)
-    read = attrgetter(*names)
-    return read if len(names) > 1 else lambda value: (read(value),)
+    if len(names) > 1:
+        return attrgetter(*names)
+    (name,) = names
+    return lambda value: (getattr(value, name),)
 
 
 LEAST_CHANGES: Final = 256

@@ -16,8 +16,9 @@ from scheduler.defrag.targets import TargetPlace
 from scheduler.offline.placement_difference import PlaceOfPod
 from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.difference_report import place_text
-from scheduler.output.report import Block, ColumnTable, PagedReport
+from scheduler.output.report import Block, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, change_map, closed_nodes
+from scheduler.output.table import ColumnTable
 from scheduler.state.pods_by_priority import priority_of
 from scheduler.status import ClaimStatus
 
@@ -29,7 +30,7 @@ _BLOCKERS = ("NODE", "POD", "RULE", "WHY IT STAYS")
 MOST_BLOCKERS = 24
 """Lines of pods that are in the way; others are counted."""
 
-CUT = "the search did not try all that could help: there may be one"
+CUT = "the search ended before it had tried everything: there may be one"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduler.output.data_page import DataPage, PageTable, data_page, live_policy
-from scheduler.output.report import ColumnTable
 from scheduler.output.status_report import MAP, class_columns, closed_nodes, device_map, tally_columns
+from scheduler.output.table import ColumnTable
 
 ANSWER, QUEUE, DECISIONS, PROBLEMS = "answer", "queue", "decisions", "problems"
 GROUPS = "groups"

@@ -128,7 +128,7 @@ def tree_of(root: CompositePodGroup, index: PodGroupIndex, terms_of: Terms) -> t
         if isinstance(group, PodGroup):
             terms, problem = terms_of(group)
             if not problem and terms != GroupTerms(terms.required):
-                problem = "of our annotations, only topology-required is supported in a CompositePodGroup"
+                problem = "in a CompositePodGroup, only annotation dra-scheduler.dev/topology-required is supported"
             problems.extend([f"PodGroup {group}: {problem}"] if problem else [])
             return GroupTree(group.name, group.minimum or 1, required or terms.required)
         is_too_deep = len(above) >= MOST_LEVELS - 1
@@ -136,7 +136,7 @@ def tree_of(root: CompositePodGroup, index: PodGroupIndex, terms_of: Terms) -> t
         return GroupTree(group.name, group.minimum or 1, required, tuple(below))
 
     if index.is_in_a_circle(root):
-        return GroupTree(root.name, 1, children=()), f"CompositePodGroup {root}: is in a group that is in it"
+        return GroupTree(root.name, 1, children=()), f"CompositePodGroup {root}: is an ancestor of itself"
     tree = read(root, ())
     return tree, next(iter(problems), "")
 

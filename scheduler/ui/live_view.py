@@ -18,7 +18,6 @@ from allocator.model import DeviceClass, PoolID
 from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
 from allocator.words import counted
 from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, GROUPS, PROBLEMS, QUEUE, TIME_LINE
-from scheduler.output.report import ColumnTable
 from scheduler.output.status_report import (
     CLOSED,
     DEVICES,
@@ -31,6 +30,7 @@ from scheduler.output.status_report import (
     states_text,
     tally_columns,
 )
+from scheduler.output.table import ColumnTable
 from scheduler.state.claims import ClaimObject
 from scheduler.status import Tally, by_class, by_driver, claim_statuses, tallies
 from scheduler.terminal_text import printable

@@ -334,5 +334,5 @@ def test_why_there_is_no_plan_says_what_was_not_allowed_and_not_tried() -> None:
     }
     copies = defrag(objects, "--for=wanting", "--replicas=2")
     assert copies.out.splitlines()[0].endswith(
-        ": no plan of up to 5 moves; the search did not try all that could help: there may be one"
+        ": no plan of up to 5 moves; the search ended before it had tried everything: there may be one"
     )

@@ -240,7 +240,7 @@ ROOT = composite("all", workloadRef={"workloadName": "w"})
         ),
         (
             [composite("all", parentCompositePodGroupName="all"), child("a")],
-            "CompositePodGroup default/all: is in a group that is in it",
+            "CompositePodGroup default/all: is an ancestor of itself",
         ),
         (
             [
@@ -248,7 +248,7 @@ ROOT = composite("all", workloadRef={"workloadName": "w"})
                 composite("b", parentCompositePodGroupName="all"),
                 child("a"),
             ],
-            "CompositePodGroup default/all: is in a group that is in it",
+            "CompositePodGroup default/all: is an ancestor of itself",
         ),
         (
             [
@@ -260,7 +260,7 @@ ROOT = composite("all", workloadRef={"workloadName": "w"})
         ),
         (
             [composite("all"), replace(child("a"), annotations={PREFERRED: "rack"})],
-            "PodGroup default/a: of our annotations, only topology-required is supported in a CompositePodGroup",
+            "PodGroup default/a: in a CompositePodGroup, only annotation dra-scheduler.dev/topology-required",
         ),
     ],
 )
