@@ -20,7 +20,7 @@ from setuptools import Extension, setup
 _BUILDS = frozenset({"build", "bdist_wheel"})
 """Commands that make what is installed; the others read metadata, or install the sources themselves."""
 
-_HOT = ("allocate", "bits", "candidates", "constraints", "gates", "memo", "model", "outcome", "explain/cause")
+_HOT = ("allocate", "bits", "candidates", "constraints", "gates", "memo", "model", "outcome")
 _HOT_POLICIES = ("contract", "hardware", "fill_value", "fill_rollouts")
 """Not `whole_nodes`: an interpreted class, such as a policy of a user, cannot inherit from a compiled one."""
 

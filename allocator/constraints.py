@@ -13,7 +13,7 @@ from typing import Final
 
 import cel
 from allocator.bits import Mask, bits, union
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Incomparable, Token, is_list, tokens
 from allocator.gates import LIST_TYPE_ATTRIBUTES, Features

@@ -9,8 +9,7 @@ import cel
 from allocator.allocate import BUDGET_STEPS, allocate, share_id_of
 from allocator.bits import Mask, bits
 from allocator.candidates import MAX_RESULTS
-from allocator.cluster.node_view import view_of
-from allocator.cluster.pools import Pool, whole_pool
+from allocator.cluster.pools import Pool, view_of, whole_pool
 from allocator.cluster.selectors import ReadKey
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import ClaimNames, Shares, Usage, consumed_of

@@ -16,8 +16,7 @@ from cel.device import BoundDevice, DeviceLike, PlainDevice, bind_device, device
 from cel.environment import V1_36, V1_36_LISTS, V1_37, V1_38, Environment
 from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
 from cel.program import Attribute, Outcome, Program, ValueProgram, Worked
-from cel.run.device_paths import Reads
-from cel.run.frame import COST_LIMIT
+from cel.run.frame import COST_LIMIT, Reads
 from cel.values.quantity import Quantity
 
 __all__ = [

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 from cel.device import BoundDevice, DeviceLike, bind_device
 from cel.environment import Environment
 from cel.errors import EvalError
-from cel.run.device_paths import Reads
-from cel.run.frame import COST_LIMIT, Frame, Planned
+from cel.run.frame import COST_LIMIT, Frame, Planned, Reads
 from cel.stack import with_room
 from cel.values.semver import Semver
 from cel.values.types import Type

@@ -14,7 +14,7 @@ from typing import Final
 
 import cel
 from allocator.bits import Mask
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.memo import exact
 from allocator.model import Alternative, Device, DeviceClass, Slice
 from allocator.outcome import Budget, OutOfSteps

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from allocator.cluster.node_view import NodeView, view_of
-from allocator.cluster.pools import Pool, SliceIndex
+from allocator.cluster.pools import NodeView, Pool, SliceIndex, view_of
 from allocator.cluster.selectors import Selectors
 from allocator.cluster.usage import Usage
 from allocator.gates import CONSUMABLE_CAPACITY, Features

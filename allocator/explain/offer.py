@@ -12,12 +12,11 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from allocator.allocate import BUDGET_STEPS, allocate
+from allocator.allocate import BUDGET_STEPS, allocate, refusals_named, refusals_of
 from allocator.bits import Mask, bits
 from allocator.candidates import Problem, problem_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.constraints import AttributeRule
-from allocator.explain.cause import refusals_named, refusals_of
 from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, refusals_by_operands
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.list_type_attributes import Token

@@ -17,7 +17,7 @@ import cel
 from allocator.allocate import BUDGET_STEPS
 from allocator.bits import Mask, bits
 from allocator.candidates import selector_reason, shortened
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.cluster.selectors import WORK_OF_A_CHARACTER, ReadKey, selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.model import Alternative, Claim, Device, Node

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal, get_args
 
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.features.admin_access import AdminAccess
 from allocator.features.consumable_capacity import ConsumableCapacity
 from allocator.features.contract import Feature

@@ -12,7 +12,7 @@ from operator import add, gt, is_, sub
 from typing import Final
 
 from allocator.bits import Mask, bits
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.cluster.usage import Shares, consumed_of
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allocator.bits import Mask
-from allocator.cluster.node_view import Named, NodeView
-from allocator.cluster.pools import Pool
+from allocator.cluster.pools import Named, NodeView, Pool
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.gates import CONSUMABLE_CAPACITY, Features

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import BINDING_CONDITIONS
 from allocator.model import Alternative, Claim, DeviceResult

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allocator.bits import Mask
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import COMPATIBILITY_GROUPS
 from allocator.memo import Topic

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from allocator.bits import Mask
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import DEVICE_TAINTS
 from allocator.memo import Topic

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from allocator.bits import Mask
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import OPTIONAL_NODE_OPERATIONS
 from allocator.model import Alternative, Claim, DeviceResult

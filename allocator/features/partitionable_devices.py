@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allocator.bits import Mask, bits
-from allocator.cluster.node_view import NodeView
-from allocator.cluster.pools import Pool
+from allocator.cluster.pools import NodeView, Pool
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import PARTITIONABLE_DEVICES
 from allocator.memo import Topic

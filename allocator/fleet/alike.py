@@ -9,8 +9,7 @@ from typing import Final
 import cel
 from allocator.allocate import pools_looked_at
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
-from allocator.cluster.node_view import NodeView
-from allocator.cluster.pools import Pool, has_counters
+from allocator.cluster.pools import NodeView, Pool, has_counters
 from allocator.cluster.selectors import ReadKey
 from allocator.cluster.snapshot import NOT_FOR_DEVICES, Snapshot
 from allocator.constraints import equal_values, own_values

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final, Protocol
 
 from allocator.bits import Mask
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.outcome import InvalidClaim

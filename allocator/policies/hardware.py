@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from allocator.bits import Mask, bits
-from allocator.cluster.node_view import NodeView
-from allocator.cluster.pools import Pool
+from allocator.cluster.pools import NodeView, Pool
 from allocator.cluster.usage import consumed_of
 from allocator.constraints import lookup
 from allocator.features.consumable_capacity import consumed_by_share

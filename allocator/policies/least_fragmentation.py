@@ -14,7 +14,7 @@ from math import inf
 from typing import Final
 
 from allocator.bits import Mask, bits
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.constraints import MatchAttribute
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token

@@ -9,7 +9,7 @@ Source: the policy PWR of "Power- and Fragmentation-aware Online Scheduling for 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.model import Device
 from allocator.policies.contract import Scoring
 from allocator.policies.hardware import UNIT, hardware_of

@@ -20,7 +20,7 @@ from typing import Any
 
 import cel
 from allocator.api import decode
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.cluster.selectors import Selectors
 from allocator.cluster.snapshot import Snapshot
 from allocator.gates import Features

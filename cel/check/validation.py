@@ -12,7 +12,7 @@ from typing import Final
 from cel.check.checker import Checked, VariableReference
 from cel.errors import EvalAbortedError, EvalError
 from cel.ext.formatting import misfit
-from cel.run.device_paths import DevicePath, Reads
+from cel.run.frame import DevicePath, Reads
 from cel.run.patterns import PatternBudget
 from cel.stack import LEVELS, with_room
 from cel.syntax import ast, lexer

@@ -6,33 +6,140 @@ looks up nothing by name.
 Source: interpreter/planner.go of github.com/google/cel-go.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from cel.check.checker import CallReference, Checked, ConstantReference, VariableReference
 from cel.check.declarations import Declarations
-from cel.errors import EvalAbortedError
-from cel.run import device_paths, folding, steps
-from cel.run.calls import planned_call
-from cel.run.folding import Constant
-from cel.run.frame import Evaluate, Planned
-from cel.run.paths import (
+from cel.errors import CompileError, EvalAbortedError, EvalError
+from cel.run import steps
+from cel.run.calls import PATTERN, invocation, planned_call
+from cel.run.frame import (
     ComputedQualifier,
     ConditionalPath,
     ConstantQualifier,
+    Evaluate,
+    Frame,
     GuardedPath,
     Path,
+    Planned,
     Qualifier,
     ValuePath,
+    device_evaluator,
+    device_variable,
     is_key,
 )
 from cel.run.patterns import PatternBudget
 from cel.stack import LEVELS, with_room
-from cel.syntax import ast
+from cel.syntax import ast, lexer
 from cel.syntax.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, MessageExpr, Select
+from cel.values.numbers import int_from_double, uint_from_double
 from cel.values.types import Kind, Type
-from cel.values.values import GrowingList, GrowingMap, List, Map, Value, type_of
+from cel.values.values import MAX_INT, GrowingList, GrowingMap, List, Map, Uint, Value, equal, key_of, type_of
+
+# Constant folding, as far as the reference does it and it affects answers, errors or costs.
+#
+# The conversion of a constant is a constant, or the expression does not compile. An invalid constant pattern does not
+# compile either. `in` with a list of constants becomes a set lookup, which costs nothing and hashes its left side.
+# Source: interpreter/decorators.go of github.com/google/cel-go.
+
+_CONVERSIONS: Final = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
+_HASHED: Final = frozenset({bool, int, Uint, float, str})
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A node whose value is known while planning."""
+
+    value: Value
+
+
+def failure(message: str, node: ast.Expr, checked: Checked) -> CompileError:
+    """The error of a constant expression that fails."""
+    return lexer.error_at(f"program instantiation failed: {message}", node.position, checked.source)
+
+
+def converted(node: Call, reference: CallReference, operands: Sequence[object], checked: Checked) -> Constant | None:
+    """The result of converting a constant, or None if the call is no such conversion."""
+    if reference.function not in _CONVERSIONS or len(operands) != 1 or not isinstance(operands[0], Constant):
+        return None
+    try:
+        return Constant(invocation(reference.overloads)(operands[0].value))
+    except EvalError as error:
+        raise failure(error.message, node, checked) from None
+
+
+def has_constant_pattern(
+    node: Call, reference: CallReference, operands: Sequence[object], checked: Checked, budget: PatternBudget
+) -> bool:
+    """Whether a call has a constant pattern; raises CompileError if the pattern is invalid or exceeds the budget."""
+    if not reference.overloads[0].takes_pattern:
+        return False
+    pattern = operands[PATTERN]
+    if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
+        return False
+    try:
+        budget.spend(pattern.value)
+    except (EvalError, ValueError) as error:
+        raise failure(str(error), node, checked) from None
+    return True
+
+
+def membership(
+    reference: CallReference, operands: Sequence[object]
+) -> Constant | Callable[[Evaluate], Evaluate] | None:
+    """`x in [constants]`: a constant for an empty list, else a set lookup of the left side; None for anything else."""
+    if [overload.id for overload in reference.overloads] != ["in_list"]:
+        return None
+    container = operands[1]
+    if not isinstance(container, Constant) or not isinstance(container.value, List):
+        return None
+    if not container.value:
+        return Constant(value=False)
+    if any(type(item) not in _HASHED for item in container.value):
+        return None
+    return _looked_up(frozenset(key for item in container.value for key in _keys(item)))
+
+
+def _looked_up(keys: frozenset[Hashable]) -> Callable[[Evaluate], Evaluate]:
+    def step(wanted: Evaluate) -> Evaluate:
+        def evaluate(frame: Frame) -> Value:
+            return key_of(wanted(frame)) in keys
+
+        return evaluate
+
+    return step
+
+
+def _keys(item: Value) -> list[Hashable]:
+    """The keys of an element: itself and equal numbers of other types; the nearest double counts as equal."""
+    keys = [key_of(item)]
+    if type(item) is float:
+        keys.extend(_integer_keys(item))
+    elif type(item) is int:
+        keys.append(key_of(float(item)))
+        if item >= 0:
+            keys.append(key_of(Uint(item)))
+    elif type(item) is Uint:
+        keys.append(key_of(float(item)))
+        if item <= MAX_INT:
+            keys.append(key_of(int(item)))
+    return keys
+
+
+def _integer_keys(item: float) -> list[Hashable]:
+    keys: list[Hashable] = []
+    for convert in (int_from_double, uint_from_double):
+        try:
+            integer = convert(item)
+        except EvalError:
+            continue
+        if equal(integer, item):
+            keys.append(key_of(integer))
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +166,7 @@ def _evaluator(planned: Plan) -> Evaluate:
         return lambda _: value
     if isinstance(planned, PlannedStep):
         return planned.evaluate
-    return device_paths.evaluator(planned) if isinstance(planned, ValuePath) else planned.evaluate
+    return device_evaluator(planned) if isinstance(planned, ValuePath) else planned.evaluate
 
 
 def _with_room(planned: Plan) -> Plan:
@@ -116,14 +223,14 @@ class _Planner:
         type_ = self._named_type(reference.name, node, node)
         if type_ is not None:
             return Constant(type_)
-        return ValuePath(device_paths.device if reference.is_global else self._variable(reference.name))
+        return ValuePath(device_variable if reference.is_global else self._variable(reference.name))
 
     def _named_type(self, name: str, value: Expr, node: Expr) -> Type | None:
         """The type that a variable of type `type` is taken for, by its name; raises CompileError if there is none."""
         if self._checked.types[value].kind is not Kind.TYPE:
             return None
         if name not in self._declared.types:
-            raise folding.failure(f"reference to undefined type: {name}", node, self._checked)
+            raise failure(f"reference to undefined type: {name}", node, self._checked)
         return self._declared.types[name]
 
     def _variable(self, name: str) -> Evaluate:
@@ -148,7 +255,7 @@ class _Planner:
         if isinstance(index, PlannedStep):
             return ComputedQualifier(index.evaluate, is_optional=is_optional)
         if not is_key(index.value):
-            raise folding.failure(f"invalid qualifier type: {type_of(index.value)}", node, self._checked)
+            raise failure(f"invalid qualifier type: {type_of(index.value)}", node, self._checked)
         return ConstantQualifier(index.value, is_optional=is_optional)
 
     # Calls
@@ -160,10 +267,10 @@ class _Planner:
         if form is not None:
             return form(self, node, reference)
         operands: list[Plan] = [self.plan(operand) for operand in reference.operands]
-        constant = folding.converted(node, reference, operands, self._checked)
+        constant = converted(node, reference, operands, self._checked)
         if constant is not None:
             return constant
-        is_known = folding.has_constant_pattern(node, reference, operands, self._checked, self._patterns)
+        is_known = has_constant_pattern(node, reference, operands, self._checked, self._patterns)
         evaluators = [_evaluator(operand) for operand in operands]
         call = planned_call(reference.overloads, evaluators, has_known_pattern=is_known)
         is_same_always = bool(operands) and all(isinstance(operand, Constant) for operand in operands)
@@ -173,7 +280,7 @@ class _Planner:
         del node
         operands: list[Plan] = [self.plan(operand) for operand in reference.operands]
         wanted, container = map(_evaluator, operands)
-        folded = folding.membership(reference, operands)
+        folded = membership(reference, operands)
         if isinstance(folded, Constant):
             return folded
         return PlannedStep(planned_call(reference.overloads, [wanted, container]) if folded is None else folded(wanted))
@@ -239,7 +346,7 @@ class _Planner:
         try:
             return make()
         except EvalAbortedError as error:
-            raise folding.failure(error.message, node, self._checked) from None
+            raise failure(error.message, node, self._checked) from None
 
     def _message(self, node: MessageExpr) -> Plan:
         message = self._declared.messages[node.type_name.removeprefix(".")]

@@ -20,8 +20,7 @@ from allocator.bits import bits
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
 from scheduler.cli.recorded import InvalidCase, cases_of, field_of, objects_of, of_kind, reference_options, replay_all
-from scheduler.cli.verify_group_cycles import cycle_differences
-from scheduler.cli.verify_groups import GroupCase, group_differences
+from scheduler.cli.verify_groups import GroupCase, cycle_differences, group_differences
 from scheduler.cli.verify_preemption import PostFilterAnswer, WonNodes
 from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod

@@ -14,9 +14,9 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
+from allocator.allocate import with_requests_named
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.bits import Mask, bits, union
-from allocator.explain.cause import with_requests_named
 from allocator.explain.text import has_matching_devices, inner_cause, nearest_miss, nearest_of
 from allocator.fleet.alike import fingerprint_of
 from allocator.gates import ADMIN_ACCESS, NODE_ALLOCATABLE_RESOURCES

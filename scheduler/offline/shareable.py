@@ -8,7 +8,7 @@ from itertools import chain
 
 import cel
 from allocator.api import decode, is_decoded
-from allocator.cluster.node_view import NodeView, Segment
+from allocator.cluster.pools import NodeView, Segment
 from allocator.cluster.selectors import Selectors
 from allocator.model import Device, Slice
 from allocator.pod_resources import CLAIM_ANNOTATION

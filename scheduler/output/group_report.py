@@ -13,9 +13,8 @@ from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, MAP, change_map, closed_nodes, device_map
 from scheduler.output.table import ColumnTable
-from scheduler.pod_groups.group import GroupOfPods
+from scheduler.pod_groups.group import GroupOfPods, GroupTree
 from scheduler.pod_groups.group_result import GroupDomain, GroupNotPlaced, GroupPlaced, PlacedMember
-from scheduler.pod_groups.group_tree import GroupTree
 from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
 

@@ -41,6 +41,7 @@ from scheduler.pod_groups.group_search import (
     Placeable,
     Placement,
     RunsOfMembers,
+    SliceSearch,
     TreeSearch,
     begun_of,
     best_subset,
@@ -48,7 +49,6 @@ from scheduler.pod_groups.group_search import (
     states_of,
 )
 from scheduler.pod_groups.packing import Packing
-from scheduler.pod_groups.slice_search import SliceSearch
 from scheduler.state.claims import Waiting, full
 from scheduler.state.masks import mask_of_numbers
 from scheduler.state.pods import pod_requests

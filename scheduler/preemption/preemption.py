@@ -26,16 +26,19 @@ from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Re
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT, shortage_reason
 from scheduler.preemption.eviction_writes import PreemptionWrite, eviction_writes, is_ending_by_preemption
-from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once, windows
 from scheduler.preemption.victims import (
     EvictionCost,
+    NodesAtOnce,
+    PodTable,
     Reprieve,
     Unit,
     cost_of,
     guessed_victims,
     least_cost,
     lower_units,
+    nodes_at_once,
     victims_of,
+    windows,
 )
 from scheduler.preemption.winnable_claims import WinnableClaims, least_devices
 from scheduler.state.claims import Holding

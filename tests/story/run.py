@@ -30,15 +30,18 @@ ROOMS = tuple(f"{ROOT / name}/" for name in ("cel", "allocator", "scheduler"))
 
 @dataclass(eq=False)
 class Call:
-    """A function that was entered, and what it called, each function once in the order of the first calls."""
+    """A function that was entered, and what it called, each function once in the order of the first calls.
+
+    By the identities of functions: those of two files are equal if they say the same at the same line.
+    """
 
     code: CodeType
     caller: "Call | None" = None
-    calls: "dict[CodeType, Call]" = field(default_factory=dict)
+    calls: "dict[int, Call]" = field(default_factory=dict)
 
     def entered(self, code: CodeType) -> "Call":
         """The call of this function from here; a coroutine that goes on is entered again."""
-        return self.calls.setdefault(code, Call(code, self))
+        return self.calls.setdefault(id(code), Call(code, self))
 
     @property
     def place(self) -> str:
@@ -67,8 +70,8 @@ class Extent:
     @staticmethod
     def of(call: Call) -> "Extent":
         """All below the call."""
-        entered = {one.code for one in call.below()}
-        return Extent(len({code.co_filename for code in entered}), len(entered), call.depth())
+        entered = {id(one.code): one.code for one in call.below()}
+        return Extent(len({code.co_filename for code in entered.values()}), len(entered), call.depth())
 
     def __str__(self) -> str:
         return f"{self.modules} modules, {self.functions} functions, depth {self.depth}"

@@ -1,6 +1,6 @@
 import pytest
 
-from allocator.cluster.node_view import Named, NodeView
+from allocator.cluster.pools import Named, NodeView
 from allocator.memo import Topic, TypedMemo
 from allocator.model import PoolID, Slice, Term
 from tests.builders import (

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 import cel
-from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import NodeView
 from allocator.cluster.selectors import Selection, Selectors
 from allocator.model import Attribute, Device, Slice
 from allocator.outcome import InvalidClaim

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from scheduler.decision.cluster import Cluster
 from scheduler.pod_groups.greedy_cycle import GreedyCycle, greedy_cycles
-from scheduler.pod_groups.group import POD_GROUP, GroupKey, GroupOfPods
+from scheduler.pod_groups.group import POD_GROUP, GroupKey, GroupOfPods, GroupTree
 from scheduler.pod_groups.group_placer import place_group
 from scheduler.pod_groups.group_result import GroupPlaced
-from scheduler.pod_groups.group_tree import GroupTree
 from tests.builders import a_container, a_pod
 from tests.unit.scheduler.pod_groups.test_group_placer import a_cluster, a_group, occupy
 

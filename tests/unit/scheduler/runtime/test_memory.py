@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 _BEGINNING = """
 import ctypes
 from pathlib import Path
-from scheduler.runtime.memory import LARGE_BLOCK, give_back_large_blocks, trim
+from scheduler.runtime.running import LARGE_BLOCK, give_back_large_blocks, trim
 libc = ctypes.CDLL(None)
 class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd a b c d e".split()]
