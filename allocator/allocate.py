@@ -68,267 +68,6 @@ from allocator.search.backtracking import Answer, BudgetSpent, Poisoned, Search,
 from allocator.search.rules import Candidates, Choice, Pick, Stage
 from cel import Cancelled
 
-# Why nothing was found: the first of the causes that explains it, with its numbers.
-#
-# The funnel is free, since static rules are masks already. A constraint is named where even the best
-# value of its attribute gives too few devices. What is left is a conflict between requests.
-
-MOST_COMPARED: Final = 256
-"""Different requests of which each two are compared, to name those that compete."""
-
-
-def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
-    """The cause of a refusal, with the positions of devices in place of names. Cost: O(requests times devices)."""
-    short = problem.short()
-    if short is not None:
-        return _shortage(short, attempt, claims)
-    for constraint, rule in problem.constraints:
-        best, wanted = rule.best()
-        if best < wanted:
-            names = tuple(alternatives[0].alternative.name for alternatives in rule.affected)
-            field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
-            return ConstraintUnmet(rule.claim, f"{field} {rule.attribute}", names, wanted, best)
-    return _not_together(problem, attempt, tuple(str(claim) for claim in claims))
-
-
-def _not_together(problem: Problem, attempt: NodeAttempt, claims: tuple[str, ...]) -> NotTogether:
-    """Two of the requests, or else all that compete, that want more devices than there are for them."""
-    whole = [
-        wanted for wanted in map(_Wanted.of, problem.requests) if wanted and not wanted.devices & attempt.view.shareable
-    ]
-    for wanted in chain(map(_Wanted.together, combinations(_different(whole), 2)), _competing(whole)):
-        if wanted.number > (left := wanted.devices.bit_count()):
-            return NotTogether(claims, wanted.requests, wanted.number, left)
-    return NotTogether(claims)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """So many devices that requests want, and those that may be theirs, which no other request can share."""
-
-    requests: tuple[str, ...]
-    number: int
-    devices: Mask
-
-    @staticmethod
-    def of(alternatives: Sequence[Candidates]) -> "_Wanted | None":
-        """What one request wants, at least; None for one that takes no devices from others."""
-        if any(one.alternative.admin_access for one in alternatives):
-            return None
-        devices = reduce(or_, (one.mask for one in alternatives), 0)
-        return _Wanted((alternatives[0].alternative.name,), min(one.need for one in alternatives), devices)
-
-    @staticmethod
-    def together(every: Iterable["_Wanted"]) -> "_Wanted":
-        """What all of them want."""
-        names, numbers, devices = zip(*[(one.requests, one.number, one.devices) for one in every], strict=True)
-        return _Wanted(tuple(chain.from_iterable(names)), sum(numbers), reduce(or_, devices))
-
-
-def _different(whole: Sequence[_Wanted]) -> Sequence[_Wanted]:
-    """The first two of those that want as many of the same devices: of several, no later one is in the first pair."""
-    times: Counter[tuple[int, Mask]] = Counter()
-    first_two: list[_Wanted] = []
-    for wanted in whole:
-        times[wanted.number, wanted.devices] += 1
-        if times[wanted.number, wanted.devices] <= 2:
-            first_two.append(wanted)
-    return first_two[:MOST_COMPARED]
-
-
-def _competing(whole: Sequence[_Wanted]) -> Iterator[_Wanted]:
-    """For each the requests that could have one of its devices."""
-    for devices in islice(dict.fromkeys(one.devices for one in whole), MOST_COMPARED):
-        yield _Wanted.together(one for one in whole if one.devices & devices)
-
-
-def with_requests_named(outcome: Outcome, claim: str, names: Mapping[str, str]) -> Outcome:
-    """The outcome with other names for the requests of the claim, for people who have not written them."""
-    if not isinstance(outcome, Refused) or not names:
-        return outcome
-    if isinstance(outcome.cause, InvalidPoolSeen):
-        inner = outcome.cause.cause
-        return replace(outcome, cause=replace(outcome.cause, cause=inner and _with_names(inner, claim, names)))
-    return replace(outcome, cause=_with_names(outcome.cause, claim, names))
-
-
-def _with_names(cause: Cause, claim: str, names: Mapping[str, str]) -> Cause:
-    if isinstance(cause, NotTogether):
-        own = names if claim in cause.claims else {}
-        return replace(cause, requests=tuple(own.get(request, request) for request in cause.requests))
-    if isinstance(cause, LimitReached) or cause.claim != claim:
-        return cause
-    if isinstance(cause, ConstraintUnmet):
-        return replace(cause, requests=tuple(names.get(request, request) for request in cause.requests))
-    return replace(cause, request=names.get(cause.request, cause.request))
-
-
-def _shortage(candidates: Candidates, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
-    claim, alternative = str(claims[candidates.claim]), candidates.alternative
-    if candidates.forced is not None:
-        stages = [stage for stage in candidates.stages if stage.is_of_all]
-        return AllBlocked(claim, alternative.name, len(candidates.forced), refusals_of(attempt, alternative, stages))
-    refusals = refusals_of(attempt, alternative, candidates.stages)
-    left = candidates.mask.bit_count()
-    return NotEnough(claim, alternative.name, candidates.need, len(attempt.view.devices), refusals, left)
-
-
-def refusals_of(attempt: NodeAttempt, alternative: Alternative, stages: Sequence[Stage]) -> tuple[DeviceRefusal, ...]:
-    """The stages that refused devices, with the positions of these."""
-    return tuple([_refusal(attempt, alternative, stage) for stage in stages if stage.refused])
-
-
-def _refusal(attempt: NodeAttempt, alternative: Alternative, stage: Stage) -> DeviceRefusal:
-    short = short_of(attempt, alternative, stage.refused) if stage.category == "capacity" else ()
-    return DeviceRefusal(stage.reason, stage.refused.bit_count(), (), stage.category, (), short, stage.refused)
-
-
-def named(cause: Cause, devices: Sequence[Device], usage: Usage) -> Cause:
-    """The cause with the names of devices, and of the claims that hold them. devices: of the view."""
-    match cause:
-        case NotEnough(claim, request, wanted, total, refusals, left):
-            return NotEnough(claim, request, wanted, total, refusals_named(refusals, devices, usage), left)
-        case AllBlocked(claim, request, total, refusals):
-            return AllBlocked(claim, request, total, refusals_named(refusals, devices, usage))
-        case _:
-            return cause
-
-
-def refusals_named(
-    refusals: Iterable[DeviceRefusal], devices: Sequence[Device], usage: Usage
-) -> tuple[DeviceRefusal, ...]:
-    """The stages with the names of devices, and of the claims that hold them. devices: of the view."""
-    return tuple([_named(refusal, devices, usage) for refusal in refusals])
-
-
-def _named(refusal: DeviceRefusal, devices: Sequence[Device], usage: Usage) -> DeviceRefusal:
-    ids = tuple([devices[position].id for position in bits(refusal.positions)])
-    is_held = refusal.category in ("in use", "capacity")
-    return replace(refusal, devices=ids, holders=_holders_of(ids, usage) if is_held else ())
-
-
-def _holders_of(devices: Sequence[DeviceID], usage: Usage) -> tuple[tuple[str, int], ...]:
-    """The claims that have the devices or shares of them, with how many, the largest holder first."""
-    holders = Counter(holder for device in devices for holder in usage.users(device))
-    return tuple(sorted(holders.items(), key=lambda item: (-item[1], item[0])))
-
-
-_ONLY: Final[Topic[NodeSelector]] = Topic("selector of the node")
-
-
-def allocation_of(
-    claim: Claim, picks: Sequence[Pick], attempt: NodeAttempt, classes: Mapping[str, DeviceClass]
-) -> Allocation:
-    """The allocation for the picks of a claim, in their order.
-
-    Raises InvalidPool if a device can only be described by several node selector terms.
-    """
-    config: tuple[ResultConfig, ...] = ()
-    if claim.config or any(classes[a.class_name].config for request in claim.requests for a in request.alternatives):
-        config = tuple(_config(claim, _chosen(claim, picks), classes, attempt.features.release))
-    return Allocation(
-        tuple([_result(claim, pick, attempt) for pick in picks]), config, _node_selector(picks, attempt.view)
-    )
-
-
-def _chosen(claim: Claim, picks: Sequence[Pick]) -> dict[str, str]:
-    """Request name to the name of its chosen alternative (`request` or `request/subrequest`), in request order."""
-    picked = {pick.candidates.alternative.name for pick in picks}
-    return {
-        request.name: next(a.name for a in request.alternatives if a.name in picked or _needs_none(a))
-        for request in claim.requests
-    }
-
-
-def _needs_none(alternative: Alternative) -> bool:
-    """True for a count below one, which only unchecked claims have."""
-    return alternative.mode == "ExactCount" and alternative.count < 1
-
-
-def _result(claim: Claim, pick: Pick, attempt: NodeAttempt) -> DeviceResult:
-    device = attempt.view.devices[pick.device]
-    alternative = pick.candidates.alternative
-    result = DeviceResult(
-        alternative.name, device.driver, device.pool, device.name, tolerations=alternative.tolerations
-    )
-    for feature in concerned(attempt.view, "finish"):
-        result = feature.finish(attempt, claim, pick, result)
-    return result
-
-
-def _config(
-    claim: Claim, chosen: Mapping[str, str], classes: Mapping[str, DeviceClass], release: Release
-) -> Iterator[ResultConfig]:
-    for config in (*_class_config(claim, chosen, classes), *_claim_config(claim, chosen, release)):
-        covers_all = all(_names(config.requests, request, name) for request, name in chosen.items())
-        if release.clears_covering_config and covers_all:
-            yield ResultConfig(config.source, (), config.opaque)
-        else:
-            yield config
-
-
-def _class_config(
-    claim: Claim, chosen: Mapping[str, str], classes: Mapping[str, DeviceClass]
-) -> Iterator[ResultConfig]:
-    """Each class once, where it is first used, with the names of all requests that use it."""
-    users: dict[str, list[str]] = {}
-    for request in claim.requests:
-        name = chosen[request.name]
-        alternative = next(a for a in request.alternatives if a.name == name)
-        users.setdefault(alternative.class_name, []).append(name)
-    for class_name, names in users.items():
-        for config in classes[class_name].config:
-            yield ResultConfig("FromClass", tuple(names), config.opaque)
-
-
-def _claim_config(claim: Claim, chosen: Mapping[str, str], release: Release) -> Iterator[ResultConfig]:
-    for config in claim.config:
-        hits = sum(_names(config.requests, request, name) for request, name in chosen.items())
-        times = 1 if not config.requests else hits if release.repeats_claim_config else min(hits, 1)
-        for _ in range(times):
-            yield ResultConfig("FromClaim", config.requests, config.opaque)
-
-
-def _names(requests: Sequence[str], request: str, chosen: str) -> bool:
-    """True if the list names the request, or the alternative of it that was chosen."""
-    return request in requests or chosen in requests
-
-
-def _node_selector(picks: Iterable[Pick], view: NodeView) -> NodeSelector | None:
-    expressions: dict[tuple[str, str, frozenset[str]], Requirement] = {}
-    fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
-    for pick in picks:
-        device = view.devices[pick.device]
-        slice_ = view.segment(pick.device).slice
-        reach = device.reach if slice_.reach.per_device else slice_.reach
-        if reach.node_name or device.binds_to_node:
-            return _only(view)
-        for term in _single_term(reach, slice_.name):
-            _add(expressions, term.expressions)
-            _add(fields, term.fields)
-    if not expressions and not fields:
-        return None
-    return (Term(tuple(expressions.values()), tuple(fields.values())),)
-
-
-def _only(view: NodeView) -> NodeSelector:
-    """The selector of the view's node alone."""
-    name = view.node.name if view.node else ""
-    return view.memo.remember(_ONLY, lambda: (Term(fields=(Requirement(NAME_FIELD, "In", (name,)),)),))
-
-
-def _single_term(reach: Reach, slice_name: str) -> NodeSelector:
-    terms = reach.node_selector or ()
-    if len(terms) > 1:
-        raise InvalidPool(f"slice {slice_name}: a node selector of {len(terms)} terms is not supported, one is")
-    return terms
-
-
-def _add(known: dict[tuple[str, str, frozenset[str]], Requirement], requirements: Iterable[Requirement]) -> None:
-    for requirement in requirements:
-        known.setdefault((requirement.key, requirement.operator, frozenset(requirement.values)), requirement)
-
-
 BUDGET_STEPS: Final = 500_000
 """Steps that one attempt may take by default: about five seconds, for any request.
 
@@ -548,3 +287,266 @@ def _cause(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> C
 def _beside_invalid(cause: Cause, attempt: NodeAttempt) -> Cause | InvalidPoolSeen:
     invalid = tuple((pool.id, pool.contradiction) for pool in attempt.view.pools if pool.contradiction)
     return InvalidPoolSeen(invalid, cause) if invalid else cause
+
+
+# What is found: the picks of a claim as its `status.allocation`.
+
+_ONLY: Final[Topic[NodeSelector]] = Topic("selector of the node")
+
+
+def allocation_of(
+    claim: Claim, picks: Sequence[Pick], attempt: NodeAttempt, classes: Mapping[str, DeviceClass]
+) -> Allocation:
+    """The allocation for the picks of a claim, in their order.
+
+    Raises InvalidPool if a device can only be described by several node selector terms.
+    """
+    config: tuple[ResultConfig, ...] = ()
+    if claim.config or any(classes[a.class_name].config for request in claim.requests for a in request.alternatives):
+        config = tuple(_config(claim, _chosen(claim, picks), classes, attempt.features.release))
+    return Allocation(
+        tuple([_result(claim, pick, attempt) for pick in picks]), config, _node_selector(picks, attempt.view)
+    )
+
+
+def _chosen(claim: Claim, picks: Sequence[Pick]) -> dict[str, str]:
+    """Request name to the name of its chosen alternative (`request` or `request/subrequest`), in request order."""
+    picked = {pick.candidates.alternative.name for pick in picks}
+    return {
+        request.name: next(a.name for a in request.alternatives if a.name in picked or _needs_none(a))
+        for request in claim.requests
+    }
+
+
+def _needs_none(alternative: Alternative) -> bool:
+    """True for a count below one, which only unchecked claims have."""
+    return alternative.mode == "ExactCount" and alternative.count < 1
+
+
+def _result(claim: Claim, pick: Pick, attempt: NodeAttempt) -> DeviceResult:
+    device = attempt.view.devices[pick.device]
+    alternative = pick.candidates.alternative
+    result = DeviceResult(
+        alternative.name, device.driver, device.pool, device.name, tolerations=alternative.tolerations
+    )
+    for feature in concerned(attempt.view, "finish"):
+        result = feature.finish(attempt, claim, pick, result)
+    return result
+
+
+def _config(
+    claim: Claim, chosen: Mapping[str, str], classes: Mapping[str, DeviceClass], release: Release
+) -> Iterator[ResultConfig]:
+    for config in (*_class_config(claim, chosen, classes), *_claim_config(claim, chosen, release)):
+        covers_all = all(_names(config.requests, request, name) for request, name in chosen.items())
+        if release.clears_covering_config and covers_all:
+            yield ResultConfig(config.source, (), config.opaque)
+        else:
+            yield config
+
+
+def _class_config(
+    claim: Claim, chosen: Mapping[str, str], classes: Mapping[str, DeviceClass]
+) -> Iterator[ResultConfig]:
+    """Each class once, where it is first used, with the names of all requests that use it."""
+    users: dict[str, list[str]] = {}
+    for request in claim.requests:
+        name = chosen[request.name]
+        alternative = next(a for a in request.alternatives if a.name == name)
+        users.setdefault(alternative.class_name, []).append(name)
+    for class_name, names in users.items():
+        for config in classes[class_name].config:
+            yield ResultConfig("FromClass", tuple(names), config.opaque)
+
+
+def _claim_config(claim: Claim, chosen: Mapping[str, str], release: Release) -> Iterator[ResultConfig]:
+    for config in claim.config:
+        hits = sum(_names(config.requests, request, name) for request, name in chosen.items())
+        times = 1 if not config.requests else hits if release.repeats_claim_config else min(hits, 1)
+        for _ in range(times):
+            yield ResultConfig("FromClaim", config.requests, config.opaque)
+
+
+def _names(requests: Sequence[str], request: str, chosen: str) -> bool:
+    """True if the list names the request, or the alternative of it that was chosen."""
+    return request in requests or chosen in requests
+
+
+def _node_selector(picks: Iterable[Pick], view: NodeView) -> NodeSelector | None:
+    expressions: dict[tuple[str, str, frozenset[str]], Requirement] = {}
+    fields: dict[tuple[str, str, frozenset[str]], Requirement] = {}
+    for pick in picks:
+        device = view.devices[pick.device]
+        slice_ = view.segment(pick.device).slice
+        reach = device.reach if slice_.reach.per_device else slice_.reach
+        if reach.node_name or device.binds_to_node:
+            return _only(view)
+        for term in _single_term(reach, slice_.name):
+            _add(expressions, term.expressions)
+            _add(fields, term.fields)
+    if not expressions and not fields:
+        return None
+    return (Term(tuple(expressions.values()), tuple(fields.values())),)
+
+
+def _only(view: NodeView) -> NodeSelector:
+    """The selector of the view's node alone."""
+    name = view.node.name if view.node else ""
+    return view.memo.remember(_ONLY, lambda: (Term(fields=(Requirement(NAME_FIELD, "In", (name,)),)),))
+
+
+def _single_term(reach: Reach, slice_name: str) -> NodeSelector:
+    terms = reach.node_selector or ()
+    if len(terms) > 1:
+        raise InvalidPool(f"slice {slice_name}: a node selector of {len(terms)} terms is not supported, one is")
+    return terms
+
+
+def _add(known: dict[tuple[str, str, frozenset[str]], Requirement], requirements: Iterable[Requirement]) -> None:
+    for requirement in requirements:
+        known.setdefault((requirement.key, requirement.operator, frozenset(requirement.values)), requirement)
+
+
+# Why nothing was found: the first of the causes that explains it, with its numbers.
+#
+# The funnel is free, since static rules are masks already. A constraint is named where even the best
+# value of its attribute gives too few devices. What is left is a conflict between requests.
+
+MOST_COMPARED: Final = 256
+"""Different requests of which each two are compared, to name those that compete."""
+
+
+def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
+    """The cause of a refusal, with the positions of devices in place of names. Cost: O(requests times devices)."""
+    short = problem.short()
+    if short is not None:
+        return _shortage(short, attempt, claims)
+    for constraint, rule in problem.constraints:
+        best, wanted = rule.best()
+        if best < wanted:
+            names = tuple(alternatives[0].alternative.name for alternatives in rule.affected)
+            field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+            return ConstraintUnmet(rule.claim, f"{field} {rule.attribute}", names, wanted, best)
+    return _not_together(problem, attempt, tuple(str(claim) for claim in claims))
+
+
+def _not_together(problem: Problem, attempt: NodeAttempt, claims: tuple[str, ...]) -> NotTogether:
+    """Two of the requests, or else all that compete, that want more devices than there are for them."""
+    whole = [
+        wanted for wanted in map(_Wanted.of, problem.requests) if wanted and not wanted.devices & attempt.view.shareable
+    ]
+    for wanted in chain(map(_Wanted.together, combinations(_different(whole), 2)), _competing(whole)):
+        if wanted.number > (left := wanted.devices.bit_count()):
+            return NotTogether(claims, wanted.requests, wanted.number, left)
+    return NotTogether(claims)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """So many devices that requests want, and those that may be theirs, which no other request can share."""
+
+    requests: tuple[str, ...]
+    number: int
+    devices: Mask
+
+    @staticmethod
+    def of(alternatives: Sequence[Candidates]) -> "_Wanted | None":
+        """What one request wants, at least; None for one that takes no devices from others."""
+        if any(one.alternative.admin_access for one in alternatives):
+            return None
+        devices = reduce(or_, (one.mask for one in alternatives), 0)
+        return _Wanted((alternatives[0].alternative.name,), min(one.need for one in alternatives), devices)
+
+    @staticmethod
+    def together(every: Iterable["_Wanted"]) -> "_Wanted":
+        """What all of them want."""
+        names, numbers, devices = zip(*[(one.requests, one.number, one.devices) for one in every], strict=True)
+        return _Wanted(tuple(chain.from_iterable(names)), sum(numbers), reduce(or_, devices))
+
+
+def _different(whole: Sequence[_Wanted]) -> Sequence[_Wanted]:
+    """The first two of those that want as many of the same devices: of several, no later one is in the first pair."""
+    times: Counter[tuple[int, Mask]] = Counter()
+    first_two: list[_Wanted] = []
+    for wanted in whole:
+        times[wanted.number, wanted.devices] += 1
+        if times[wanted.number, wanted.devices] <= 2:
+            first_two.append(wanted)
+    return first_two[:MOST_COMPARED]
+
+
+def _competing(whole: Sequence[_Wanted]) -> Iterator[_Wanted]:
+    """For each the requests that could have one of its devices."""
+    for devices in islice(dict.fromkeys(one.devices for one in whole), MOST_COMPARED):
+        yield _Wanted.together(one for one in whole if one.devices & devices)
+
+
+def with_requests_named(outcome: Outcome, claim: str, names: Mapping[str, str]) -> Outcome:
+    """The outcome with other names for the requests of the claim, for people who have not written them."""
+    if not isinstance(outcome, Refused) or not names:
+        return outcome
+    if isinstance(outcome.cause, InvalidPoolSeen):
+        inner = outcome.cause.cause
+        return replace(outcome, cause=replace(outcome.cause, cause=inner and _with_names(inner, claim, names)))
+    return replace(outcome, cause=_with_names(outcome.cause, claim, names))
+
+
+def _with_names(cause: Cause, claim: str, names: Mapping[str, str]) -> Cause:
+    if isinstance(cause, NotTogether):
+        own = names if claim in cause.claims else {}
+        return replace(cause, requests=tuple(own.get(request, request) for request in cause.requests))
+    if isinstance(cause, LimitReached) or cause.claim != claim:
+        return cause
+    if isinstance(cause, ConstraintUnmet):
+        return replace(cause, requests=tuple(names.get(request, request) for request in cause.requests))
+    return replace(cause, request=names.get(cause.request, cause.request))
+
+
+def _shortage(candidates: Candidates, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
+    claim, alternative = str(claims[candidates.claim]), candidates.alternative
+    if candidates.forced is not None:
+        stages = [stage for stage in candidates.stages if stage.is_of_all]
+        return AllBlocked(claim, alternative.name, len(candidates.forced), refusals_of(attempt, alternative, stages))
+    refusals = refusals_of(attempt, alternative, candidates.stages)
+    left = candidates.mask.bit_count()
+    return NotEnough(claim, alternative.name, candidates.need, len(attempt.view.devices), refusals, left)
+
+
+def refusals_of(attempt: NodeAttempt, alternative: Alternative, stages: Sequence[Stage]) -> tuple[DeviceRefusal, ...]:
+    """The stages that refused devices, with the positions of these."""
+    return tuple([_refusal(attempt, alternative, stage) for stage in stages if stage.refused])
+
+
+def _refusal(attempt: NodeAttempt, alternative: Alternative, stage: Stage) -> DeviceRefusal:
+    short = short_of(attempt, alternative, stage.refused) if stage.category == "capacity" else ()
+    return DeviceRefusal(stage.reason, stage.refused.bit_count(), (), stage.category, (), short, stage.refused)
+
+
+def named(cause: Cause, devices: Sequence[Device], usage: Usage) -> Cause:
+    """The cause with the names of devices, and of the claims that hold them. devices: of the view."""
+    match cause:
+        case NotEnough(claim, request, wanted, total, refusals, left):
+            return NotEnough(claim, request, wanted, total, refusals_named(refusals, devices, usage), left)
+        case AllBlocked(claim, request, total, refusals):
+            return AllBlocked(claim, request, total, refusals_named(refusals, devices, usage))
+        case _:
+            return cause
+
+
+def refusals_named(
+    refusals: Iterable[DeviceRefusal], devices: Sequence[Device], usage: Usage
+) -> tuple[DeviceRefusal, ...]:
+    """The stages with the names of devices, and of the claims that hold them. devices: of the view."""
+    return tuple([_named(refusal, devices, usage) for refusal in refusals])
+
+
+def _named(refusal: DeviceRefusal, devices: Sequence[Device], usage: Usage) -> DeviceRefusal:
+    ids = tuple([devices[position].id for position in bits(refusal.positions)])
+    is_held = refusal.category in ("in use", "capacity")
+    return replace(refusal, devices=ids, holders=_holders_of(ids, usage) if is_held else ())
+
+
+def _holders_of(devices: Sequence[DeviceID], usage: Usage) -> tuple[tuple[str, int], ...]:
+    """The claims that have the devices or shares of them, with how many, the largest holder first."""
+    holders = Counter(holder for device in devices for holder in usage.users(device))
+    return tuple(sorted(holders.items(), key=lambda item: (-item[1], item[0])))
