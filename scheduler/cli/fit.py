@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from allocator.model import Claim
-from allocator.words import agreeing, counted
+from allocator.words import agreeing, counted, listed_up_to
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -170,11 +170,9 @@ def _group(
     if not inside_groups:
         return None
     if len(inside_groups) > 1:
-        listed = ", ".join(sorted(inside_groups)[:3])
+        listed = listed_up_to(sorted(inside_groups), 3)
         first = f"{_GROUP}{min(inside_groups)}"
-        stop(
-            f"{subject} contains {len(inside_groups)} groups of pods ({listed} ...): name one of them, such as {first}"
-        )
+        stop(f"{subject} contains {len(inside_groups)} groups of pods ({listed}): name one of them, such as {first}")
     [group] = inside_groups.values()
     if alone := len(names - {(pod.namespace, pod.name) for pod in group.members}):
         text = f"{counted(alone, 'pod')} of {subject} {agreeing(alone, 'is', 'are')} not in group {group}"

@@ -288,7 +288,7 @@ def test_file_with_several_groups_does_not_say_which_is_copied(tmp_path: Path) -
     both.write_text("---\n".join((EXAMPLE / f"{name}.yaml").read_text() for name in ("job", "mpijob")))
     run = dra("fit", both, FLEET, CLAIMS)
     assert run.code == 2
-    assert "contains 2 groups of pods (ml/mpi, ml/train ...): name one of them, such as group/ml/mpi" in run.err
+    assert "contains 2 groups of pods (ml/mpi, ml/train): name one of them, such as group/ml/mpi" in run.err
 
 
 def test_kinds_of_groups_are_no_choice_of_other_tables() -> None:
