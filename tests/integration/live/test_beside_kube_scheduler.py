@@ -49,17 +49,18 @@ api = emptied()
 def guard(plane: ControlPlane, api: RestClient) -> Iterator[None]:
     """The guard, in force: ours allocates GPU, and everybody else the other drivers."""
     restore(api, manifests(GUARD))
-    await_guard(plane, api)
+    await_guard(plane, api, is_in_force=True)
     yield
     api.delete(POLICY_BINDING, "dra-scheduler-drivers")
     api.delete(POLICY, "dra-scheduler-drivers")
+    await_guard(plane, api, is_in_force=False)
 
 
-def await_guard(plane: ControlPlane, api: RestClient) -> None:
-    """Ask until a policy that was just written keeps the other scheduler from our driver."""
+def await_guard(plane: ControlPlane, api: RestClient, *, is_in_force: bool) -> None:
+    """Ask until a policy that was just written keeps the other scheduler from our driver, or does so no more."""
     claim, stock = api.create(a_claim("asked")), plane.client(STOCK)
     asked = {**claim, "status": an_allocation(GPU, "node-0", "dev-0")}
-    poll_until(bool, lambda: is_refused(stock, asked), "the guard in force")
+    poll_until(lambda told: told is is_in_force, lambda: is_refused(stock, asked), f"in force: {is_in_force}")
     api.delete(CLAIM, "asked", NAMESPACE)
 
 
