@@ -339,7 +339,9 @@ def _of_composite(key: GroupKey, members: tuple[Pod, ...], index: PodGroupIndex)
     if composite is None:
         own = members[0].group if members else key.name
         return GroupOfPods(key, members, 1, _priority(members), held=not_created(own))
-    by_group = {name: [pod for pod in members if pod.group == name] for name in dict.fromkeys(p.group for p in members)}
+    by_group: dict[str, list[Pod]] = {}
+    for pod in members:
+        by_group.setdefault(pod.group, []).append(pod)
 
     def terms_of(group: AnyPodGroup) -> tuple[GroupTerms, str]:
         return _terms(by_group.get(group.name, ()) if isinstance(group, PodGroup) else (), group.annotations)

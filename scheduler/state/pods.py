@@ -563,12 +563,12 @@ class PodGroupIndex:
 
     def above(self, group: AnyPodGroup) -> list[CompositePodGroup]:
         """The groups of groups that it is in, from its own on, each once; as far as they are there."""
-        around: list[CompositePodGroup] = []
+        around: dict[NamespacedName, CompositePodGroup] = {}
         parent = self._composites.get((group.namespace, group.parent)) if group.parent else None
-        while parent is not None and parent not in around:
-            around.append(parent)
+        while parent is not None and parent.key not in around:
+            around[parent.key] = parent
             parent = self._composites.get((parent.namespace, parent.parent)) if parent.parent else None
-        return around
+        return list(around.values())
 
     def root_name(self, group: AnyPodGroup) -> str:
         """The name of the outermost group of groups that it is in, "" where it is in none; it may not be there.
