@@ -1,12 +1,13 @@
 """The pending pods, and when each is tried next.
 
-A pod is in one place: `active` (to be tried, by priority, then by waiting time; those of namespaces that yield come
-last), `in flight` (being tried), `backoff` (to be retried at a certain time), `unschedulable` (rejected until an event
-may help, or for 5 minutes) or `gated` (not to be tried yet, because of its gates or missing claims). Events that occur
+A pod is in one place: `active` (to be tried, by priority, then as namespaces take turns, then by waiting time),
+`in flight` (being tried), `backoff` (to be retried at a certain time), `unschedulable` (rejected until an event may
+help, or for 5 minutes) or `gated` (not to be tried yet, because of its gates or missing claims). Events that occur
 while a pod is in flight are kept, and evaluated if it is rejected, so that no event between the attempt's view of the
 cluster and its end is lost. Time is an argument, in seconds of one monotonic clock.
 
-Differs from kube-scheduler: a pod in backoff is never tried early, and backoff has no windows of one second.
+Differs from kube-scheduler: namespaces take turns, a pod in backoff is never tried early, and backoff has no windows of
+one second.
 Source: kube-scheduler's PriorityQueue.
 """
 
@@ -16,9 +17,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heappop, heappush
 from itertools import count, islice
+from math import inf
 
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
+from scheduler.fair_queue import FairQueue, PodOrder, QueuedItem
 from scheduler.plugins.plugin import Reason, Refusal, RefusedPod
 from scheduler.plugins.profile import PLUGINS
 from scheduler.rates import backoff_s
@@ -143,13 +146,9 @@ class QueuedPod:
     seen_events: int = 0
 
     @property
-    def order(self) -> tuple[int, float, int]:
+    def order(self) -> PodOrder:
         """Higher priority first, then the longer wait, then the one that came first."""
         return -(self.pod.priority or 0), self.since, self.number
-
-
-_Active = tuple[tuple[int, float, int], str]
-"""The order of a pod that is to be tried, and its uid."""
 
 
 class Queue:
@@ -171,12 +170,12 @@ class Queue:
         self._on_move = on_move
         self._pods: dict[str, QueuedPod] = {}
         self._counts = dict.fromkeys(PodPlace, 0)
-        self._active_in: Counter[str] = Counter()
-        self._flying_in: Counter[str] = Counter()
+        self._active_in: Counter[tuple[int, str]] = Counter()  # by priority and namespace
+        self._flying_in: Counter[tuple[int, str]] = Counter()
         self._by_place = {PodPlace.ACTIVE: self._active_in, PodPlace.IN_FLIGHT: self._flying_in}
         self._numbers = count()
-        self._active: list[_Active] = []
-        self._yielding: dict[str, list[_Active]] = {}  # active pods by namespace, whose turn is after all others'
+        self._active = FairQueue(self._is_current)
+        self._rests: Callable[[Pod], bool] = lambda _: False
         self._rests_until = now
         self._backoff: list[tuple[float, int, str]] = []
         self._waiting = _WaitingPods()
@@ -206,38 +205,30 @@ class Queue:
             self._waiting.discard(entry)
             self._land(entry)
 
-    def pop(
-        self, now: float, yields_until: Callable[[str], float] = lambda _: 0.0, rests_until: float = 0.0
-    ) -> QueuedPod | None:
+    def pop(self, now: float) -> QueuedPod | None:
         """The next pod to try, which is in flight from now on; None where there is none to be tried now.
 
-        yields_until: for each namespace; until then its pods come after all others, and none before rests_until. Of
-        several that yield the one that does so for the shortest time is first. `done`, `refused` or `failed` has to
-        follow. Cost: O(log(pods) + namespaces that yield).
+        `done`, `refused` or `failed` has to follow. Cost: O(log(pods) + namespaces whose pods rest).
         """
         self._release(now)
-        self._rests_until = rests_until
-        for namespace in [one for one in self._yielding if yields_until(one) <= now]:
-            for item in self._yielding.pop(namespace):
-                heappush(self._active, item)
-        while self._drop_stale(self._active):
-            item = heappop(self._active)
-            entry = self._pods[item[1]]
-            namespace = entry.pod.namespace
-            is_alone = namespace not in self._yielding and not self.has_others(namespace)
-            if yields_until(namespace) <= now or (is_alone and now >= rests_until):
-                self._fly(entry)
-                return entry
-            heappush(self._yielding.setdefault(namespace, []), item)
-        return None if now < rests_until else self._pop_yielding(yields_until)
-
-    def _pop_yielding(self, yields_until: Callable[[str], float]) -> QueuedPod | None:
-        self._yielding = {name: items for name, items in self._yielding.items() if self._drop_stale(items)}
-        if not self._yielding:
+        uid = self._active.pop(self._resting(now))
+        if uid is None:
             return None
-        _, uid = heappop(self._yielding[min(self._yielding, key=yields_until)])
         self._fly(self._pods[uid])
         return self._pods[uid]
+
+    def used(self, pod: Pod, amount: float) -> None:
+        """The namespace of the pod has used so much of the turns: those of its priority in others go first for that."""
+        self._active.used(pod.priority or 0, pod.namespace, amount)
+
+    def rest(self, until: float, who: Callable[[Pod], bool]) -> None:
+        """Until then such pods are not tried; in place of those before."""
+        self._rests_until, self._rests = until, who
+
+    def _resting(self, now: float) -> Callable[[str], bool]:
+        if now >= self._rests_until:
+            return lambda _: False
+        return lambda uid: self._rests(self._pods[uid].pod)
 
     def take(self, uid: str, now: float) -> QueuedPod | None:
         """Try this pod as well, out of its turn; None where it is being tried, or is not to be tried yet.
@@ -271,12 +262,12 @@ class Queue:
     def next_ready(self, now: float) -> float | None:
         """When `pop` may have a pod without another call before: `now`, later, or None for never."""
         self._release(now)
-        if self._drop_stale(self._active):
+        if self._active.has_next(self._resting(now)):
             return now
         self._drop_stale_backoff()
         times = [self._backoff[0][0]] if self._backoff else []
-        if any(self._drop_stale(items) for items in self._yielding.values()):
-            times.append(max(now, self._rests_until))
+        if self._active.has_next(lambda _: False):
+            times.append(self._rests_until)
         if self._waiting.uids(PodPlace.UNSCHEDULABLE):
             times.append(self._next_flush)
         return min(times, default=None)
@@ -327,13 +318,13 @@ class Queue:
             entry.attempts -= 1
             self.failed(uid, now, None if until is None else until - now, why=why)
 
-    def has_others(self, namespace: str) -> bool:
-        """Whether a pod of another namespace can be tried now."""
-        return self._counts[PodPlace.ACTIVE] > self._active_in[namespace]
+    def has_others(self, pod: Pod) -> bool:
+        """Whether a pod of another namespace, of its priority or a higher one, can be tried now."""
+        return _has_others(self._active_in, pod.namespace, pod.priority or 0)
 
-    def has_others_in_flight(self, namespace: str) -> bool:
-        """Whether a pod of another namespace is being tried or bound."""
-        return self._counts[PodPlace.IN_FLIGHT] > self._flying_in[namespace]
+    def has_others_in_flight(self, namespace: str, least_priority: float = -inf) -> bool:
+        """Whether a pod of another namespace, with such a priority, is being tried or bound."""
+        return _has_others(self._flying_in, namespace, least_priority)
 
     def on_event(self, event: Event, now: float) -> None:
         """Something else than a pod of this queue has changed. Cost: O(pods that wait for reasons it matters to)."""
@@ -365,7 +356,7 @@ class Queue:
         entry = self._pods.get(uid)
         if entry is not None and entry.place is PodPlace.ACTIVE:
             entry.since = 0.0
-            self._push_active(entry)
+            self._active.push_first((entry.order, entry.pod.uid))
 
     def is_tried(self, uid: str) -> bool:
         """Whether the pod is being tried, or will be without an event."""
@@ -396,7 +387,10 @@ class Queue:
         return (_as_json(entry) for entry in tuple(self._pods.values()))
 
     def _update(self, entry: QueuedPod, pod: Pod, now: float) -> None:
-        old, order, entry.pod = entry.pod, entry.order, pod
+        old, order = entry.pod, entry.order
+        self._count(entry, -1)
+        entry.pod = pod
+        self._count(entry, 1)
         if entry.place is PodPlace.IN_FLIGHT:
             self._remember(PodChanged(old, pod))
         elif entry.place is PodPlace.GATED:
@@ -456,12 +450,13 @@ class Queue:
     def _count(self, entry: QueuedPod, number: int) -> None:
         self._counts[entry.place] += number
         if (counts := self._by_place.get(entry.place)) is not None:
-            counts[entry.pod.namespace] += number
-            if not counts[entry.pod.namespace]:
-                del counts[entry.pod.namespace]
+            key = entry.pod.priority or 0, entry.pod.namespace
+            counts[key] += number
+            if not counts[key]:
+                del counts[key]
 
     def _push_active(self, entry: QueuedPod) -> None:
-        heappush(self._active, (entry.order, entry.pod.uid))
+        self._active.push(entry.pod.namespace, (entry.order, entry.pod.uid))
 
     def _release(self, now: float) -> None:
         """Move on what waits for time alone."""
@@ -481,18 +476,11 @@ class Queue:
         is_there = entry is not None and entry.number == number and entry.place is PodPlace.BACKOFF
         return is_there and entry is not None and entry.ready == ready
 
-    def _drop_stale(self, items: list[_Active]) -> bool:
-        """Entries of a heap stay when their pod leaves or changes; they are recognised when they come up.
-
-        Whether any is left.
-        """
-        while items:
-            order, uid = items[0]
-            entry = self._pods.get(uid)
-            if entry is not None and entry.place is PodPlace.ACTIVE and entry.order == order:
-                return True
-            heappop(items)
-        return False
+    def _is_current(self, item: QueuedItem) -> bool:
+        """Entries stay when their pod leaves or changes; they are recognised when they come up."""
+        order, uid = item
+        entry = self._pods.get(uid)
+        return entry is not None and entry.place is PodPlace.ACTIVE and entry.order == order
 
     def _drop_stale_backoff(self) -> None:
         while self._backoff and not self._is_in_backoff(self._backoff[0][2], self._backoff[0][1], self._backoff[0][0]):
@@ -582,6 +570,10 @@ class _WaitingPods:
     def counts(self) -> Mapping[tuple[str, str], int]:
         """How many pods wait, or none by now, by scheduler name and the plugin that refused them."""
         return dict(self._counts)
+
+
+def _has_others(counts: Mapping[tuple[int, str], int], namespace: str, least_priority: float) -> bool:
+    return any(priority >= least_priority and other != namespace for priority, other in counts)
 
 
 def _refusers(pod: Pod, reasons: Iterable[Reason]) -> set[tuple[str, str]]:

@@ -69,14 +69,11 @@ BURST_S = 0.15
 FACTOR = 20.0
 """For so many times the rest of the decision's time the others go first."""
 
-GROUPS_MOST_S = 5.0
-"""So far ahead a namespace counts for what its groups took: who had none to compete with is not made to pay for it."""
-
-REST_FACTOR = 1.0
-"""After a decision about a group the program answers for so many times as long to those who are at work beside it."""
-
 MOST_NAMESPACES = 1024
 """Namespaces after which those are forgotten that wait no more."""
+
+MOST_PRIORITIES = 64
+"""Priorities after which those are forgotten of which no pod was tried for the longest time."""
 
 
 class NamespaceShare:
@@ -84,22 +81,24 @@ class NamespaceShare:
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
-        self._yields_until: dict[str, float] = {}
-        self.rests_until = 0.0
-        """When the next namespace that yields may have its turn."""
-        self._tried: dict[str, float] = {}
-        """The two namespaces of which a pod was tried last, and when: of any namespace one of them is another."""
+        self._tried: dict[int, dict[str, float]] = {}
+        """Of each priority the two namespaces of which a pod was tried last, and when: one of them is another."""
 
-    def tried(self, namespace: str, now: float) -> None:
+    def tried(self, namespace: str, priority: int, now: float) -> None:
         """A decision for a pod of the namespace begins."""
-        self._tried.pop(namespace, None)
-        self._tried[namespace] = now
-        if len(self._tried) > 2:
+        tried = self._tried.pop(priority, {})
+        self._tried[priority] = tried
+        tried.pop(namespace, None)
+        tried[namespace] = now
+        if len(tried) > 2:
+            del tried[next(iter(tried))]
+        if len(self._tried) > MOST_PRIORITIES:
             del self._tried[next(iter(self._tried))]
 
-    def others_tried_at(self, namespace: str) -> float:
-        """When a decision for a pod of another namespace began last."""
-        return max((at for other, at in self._tried.items() if other != namespace), default=-inf)
+    def others_tried_at(self, namespace: str, least_priority: float = -inf) -> float:
+        """When a decision for a pod of another namespace, with such a priority, began last."""
+        tried = (two for priority, two in self._tried.items() if priority >= least_priority)
+        return max((at for two in tried for other, at in two.items() if other != namespace), default=-inf)
 
     def spent(self, namespace: str, duration_s: float, now: float) -> None:
         """A decision for a pod of the namespace has ended, and taken so much of the processor's time."""
@@ -109,22 +108,6 @@ class NamespaceShare:
         self._until[namespace] = max(self.waits_until(namespace), unused) + FACTOR * (duration_s - FREE_S)
         if len(self._until) > MOST_NAMESPACES:
             self._until = {name: until for name, until in self._until.items() if until > unused}
-
-    def spent_on_group(self, namespace: str, duration_s: float, now: float) -> None:
-        """As `spent`, for a group. Its turns have no free part: cheap groups hold others back too, if they are many."""
-        self.spent(namespace, duration_s, now)
-        until = max(self.yields_until(namespace), now) + FACTOR * duration_s
-        self._yields_until[namespace] = min(until, now + GROUPS_MOST_S)
-        if len(self._yields_until) > MOST_NAMESPACES:
-            self._yields_until = {name: until for name, until in self._yields_until.items() if until > now}
-
-    def rest(self, duration_s: float, now: float) -> None:
-        """A decision about a group has ended, and others are at work whom it kept waiting for so long."""
-        self.rests_until = now + REST_FACTOR * duration_s
-
-    def yields_until(self, namespace: str) -> float:
-        """Until when pods of the namespace have their turn only if no other pod is to be tried. They lose no time."""
-        return self._yields_until.get(namespace, 0.0)
 
     def waits_until(self, namespace: str) -> float:
         """When the namespace need not wait any more; 0 where it never had to."""
