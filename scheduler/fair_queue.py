@@ -10,7 +10,7 @@ Source: start-time fair queueing (Goyal, Vin and Cheng, 1996).
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 
 PodOrder = tuple[int, float, int]
@@ -31,16 +31,23 @@ MOST_FLOWS = 1024
 MOST_PRIORITIES = 64
 """Priorities after which those are forgotten that no pod has."""
 
+MOST_OLD = 64
+"""Entries of pods that have left, beyond as many as there are others."""
+
 _FIRST = ""
 """The flow of pods that go first, which is no namespace's."""
 
 
 @dataclass(slots=True)
 class _Flow:
-    """The pods of a namespace that have one priority. used: of its turns. head: the entry of the first pod."""
+    """The pods of a namespace that have one priority. used: of its turns. head: the entry of the first pod.
+
+    most: entries after which those of pods that have left are looked for.
+    """
 
     used: float
     items: list[QueuedItem] = field(default_factory=list)
+    most: int = MOST_OLD
     head: _Head | None = None
 
 
@@ -63,6 +70,8 @@ class _Priority:
         flow = self._flow(namespace)
         if not flow.items and namespace != _FIRST:
             flow.used = max(flow.used, self._reached)
+        if len(flow.items) >= flow.most:
+            self._clean(namespace, flow)
         heappush(flow.items, item)
         if flow.items[0] is item:
             self._plan(namespace, flow)
@@ -103,16 +112,28 @@ class _Priority:
     def _flow(self, namespace: str) -> _Flow:
         if namespace not in self._flows:
             if len(self._flows) >= self._most_flows:
+                for name, flow in self._flows.items():
+                    self._clean(name, flow)
                 self._flows = {name: flow for name, flow in self._flows.items() if flow.items or name == _FIRST}
                 self._most_flows = 2 * len(self._flows) + MOST_FLOWS
             self._flows[namespace] = _Flow(self._reached)
         return self._flows[namespace]
+
+    def _clean(self, namespace: str, flow: _Flow) -> None:
+        """While those of higher priorities have their turns, pods come and go here, and nobody looks at them."""
+        flow.items = list(dict.fromkeys(filter(self._is_current, flow.items)))
+        heapify(flow.items)
+        flow.most = 2 * len(flow.items) + MOST_OLD
+        self._plan(namespace, flow)
 
     def _plan(self, namespace: str, flow: _Flow) -> None:
         """The flow has another first pod, or has used more. Its entry before stays until it comes up."""
         flow.head = (flow.used, flow.items[0][0], namespace) if flow.items else None
         if flow.head:
             heappush(self._heads, flow.head)
+        if len(self._heads) > 2 * len(self._flows) + MOST_OLD:
+            self._heads = [one.head for one in self._flows.values() if one.head]
+            heapify(self._heads)
 
 
 class FairQueue:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.fair_queue import AHEAD_MOST
 from scheduler.queue import PodPlace, Queue, QueuedPod
 from tests.builders import a_pod
+from tests.unit.scheduler.churn import entries
 
 NAMESPACES = ("a", "b", "c")
 COSTS = st.sampled_from([0.001, 0.003, 0.05, 1.0, AHEAD_MOST])
@@ -145,3 +147,19 @@ def test_where_nothing_is_counted_the_order_is_that_of_pods_alone(added: list[tu
     room = Room()
     pods = [room.add(namespace, priority) for namespace, priority in added]
     assert [room.try_next(0.0) for _ in pods] == sorted(pods, key=lambda pod: -(pod.priority or 0))
+
+
+def test_little_is_kept_of_pods_that_leave_while_those_of_a_higher_priority_have_their_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("scheduler.fair_queue.MOST_FLOWS", 16)
+    room = Room()
+    room.add("busy", 1)
+    stays = [room.add(f"stays-{number}") for number in range(10)]
+    for number in range(4000):
+        namespace = NAMESPACES[number % 3] if number % 2 else f"new-{number}"
+        room.queue.remove(room.add(namespace).uid)
+        room.queue.goes_first(stays[number % 10].uid)
+    assert max(entries(room.queue).values()) < 1000
+    tried = [room.try_next(0.001) for _ in range(11)]
+    assert all(pod in tried for pod in stays)
