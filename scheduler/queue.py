@@ -352,13 +352,17 @@ class Queue:
         if entry is not None and entry.place is PodPlace.UNSCHEDULABLE:
             self._retry(entry, now, why)
 
-    def look_again(self, uid: str, now: float, why: str) -> None:
-        """Something has changed that the pod waits for, and that is no event of the queue. why: for metrics."""
+    def look_again(self, uid: str, now: float, why: str) -> bool:
+        """Something has changed that the pod waits for, and that is no event of the queue. why: for metrics.
+
+        Whether it is tried now or later.
+        """
         entry = self._pods.get(uid)
         if entry is not None and entry.place is PodPlace.GATED:
             self._activate(entry, now, why)
         else:
             self.wake(uid, now, why)
+        return self.is_tried(uid)
 
     def goes_first(self, uid: str) -> None:
         """Of the pods of its priority that are to be tried, the pod is the first."""
