@@ -264,9 +264,14 @@ class Queue:
             uid = next(iter(self._gated))
             del self._gated[uid]
             entry = self._pods.get(uid)
-            if entry is not None and entry.place is PodPlace.GATED and not entry.pod.gates:
+            if entry is None or entry.place is not PodPlace.GATED or entry.pod.gates:
+                continue
+            entry.gate = self._gate_of(entry.pod)  # not each pod is looked at again when others of its group come
+            if entry.gate:
                 entry.reported_gate = entry.gate
                 yield entry
+            else:
+                self._activate(entry, now, "UnschedulableTimeout")
 
     def next_ready(self, now: float) -> float | None:
         """When `pop` may have a pod without another call before: `now`, later, or None for never."""
