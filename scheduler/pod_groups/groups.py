@@ -171,11 +171,11 @@ class Groups:
             return self._on_object(event)
         if not isinstance(event, PodChanged):
             return ()
-        before = self._forget(event.old.uid) if event.old is not None else None
+        before = next(filter(None, (self._forget(pod.uid) for pod in (event.old, event.new) if pod is not None)), None)
         now = self._keep(event.new) if event.new is not None and not event.new.is_over else None
-        if event.old is None or before is None:
+        if before is None:
             return self._woken((now,), only_if_held=True)  # the pod that has come is tried itself
-        if event.new is not None and before == now and _counts_alike(event.old, event.new):
+        if event.old and event.new and before == now and _counts_alike(event.old, event.new):
             return ()
         return self._woken((before, now))
 

@@ -50,8 +50,8 @@ class Room:
         self.cluster.pod_groups.remove(group)
         self._on_event(PodGroupChanged(group, None))
 
-    def show(self, pod: Pod) -> None:
-        old = self.pods.get(pod.uid)
+    def show(self, pod: Pod, *, tells_old: bool = True) -> None:
+        old = self.pods.get(pod.uid) if tells_old else None
         self.pods[pod.uid] = pod
         self.cluster.set_pod(pod)
         if pod.node_name or pod.is_over:
