@@ -48,8 +48,9 @@ from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
+from scheduler.state.pod_groups import PodGroupIndex
 from scheduler.state.pod_resources import ExtendedResources, claim_name
-from scheduler.state.pods import NodePods, Nominations, PodGroupIndex, pod_requests
+from scheduler.state.pods import NodePods, Nominations, pod_requests
 from scheduler.state.pods_by_priority import DisruptionBudgets, PodsByPriority
 from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.taints import TaintedSlices

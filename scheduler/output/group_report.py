@@ -142,13 +142,21 @@ def group_fields(group: GroupOfPods) -> Json:
         "priority": group.priority,
         "required": group.terms.required,
         "preferred": list(group.terms.preferred),
-        **({"groups": [_child_fields(group, one) for one in group.tree.all]} if group.tree else {}),
+        **({"groups": list(_child_fields(group, group.tree))} if group.tree else {}),
     }
 
 
-def _child_fields(group: GroupOfPods, one: GroupTree) -> Json:
-    pods = one.pods_of(group.counts(group.members))
-    return {"kind": one.kind, "name": one.name, "minimum": one.minimum, "pods": pods, "required": one.required}
+def _child_fields(group: GroupOfPods, tree: GroupTree) -> Iterator[Json]:
+    counts = group.counts(group.members)
+    for inner in tree.all:
+        pods = inner.pods_of(counts)
+        yield {
+            "kind": inner.kind,
+            "name": inner.name,
+            "minimum": inner.minimum,
+            "pods": pods,
+            "required": inner.required,
+        }
 
 
 def _described(group: GroupOfPods) -> str:

@@ -90,6 +90,16 @@ class StatusReport(PagedReport):
         problems = problem_table(self)
         return [TABLES["driver"](self), class_table(self), *([problems] if problems.rows else [])]
 
+    def nothing(self) -> str:
+        """Why the tables of the text have headers alone; empty where one has more."""
+        if any(table.rows for table in self.blocks()):
+            return ""
+        if self.by == "limit":
+            return f"no limit holds {self.shown or 'for any namespace'}"
+        if self.shown or self.by == "namespace":
+            return f"no claim {self.shown} holds a device".replace("  ", " ")
+        return "no device is published"
+
     def fields(self) -> Json:
         """Everything, whatever the tables show."""
         return {
