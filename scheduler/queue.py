@@ -80,6 +80,13 @@ GATED_S = 10.0
 """A pod that waits longer for its claims to be made is to be told: kube-controller-manager makes them sooner."""
 
 FLUSH_EVERY_S = 30.0
+LOOK_S = 0.001
+"""For each of its claims a pod that waits for one is looked at so much later again: a claim's events are many, and cost
+its author nothing."""
+
+FEW_CLAIMS = 32
+"""Claims of a pod that is looked at whenever one of them changes."""
+
 MOST_EVENTS = 10_000
 """Events that are kept for pods in flight; to a pod that has missed one, any may have been of help."""
 
@@ -130,6 +137,10 @@ class QueuedPod:
     """When it could be tried first; None until then."""
     gate: str = ""
     """Why it is not to be tried yet."""
+    looked_at: float = -inf
+    """When an event made us look whether it may be tried."""
+    looks_again: bool = False
+    """Whether we shall look without a further event."""
     reported_gate: str = ""
     """The gate that the pod was told of."""
     refusal: Refusal | None = None
@@ -154,7 +165,7 @@ class QueuedPod:
 class Queue:
     """The queue. gate: why a pod is not to be tried yet (its claims), empty where it can be; asked again on its events.
 
-    on_move: called with each pod's new place and the reason for the move, for metrics.
+    on_move: called with each pod's new place and the reason for the move, for metrics. look_s: as `LOOK_S`.
     """
 
     def __init__(
@@ -164,8 +175,11 @@ class Queue:
         gate: Callable[[Pod], str],
         on_move: Callable[[PodPlace, str], None],
         backoff: PodBackoff = PodBackoff(),
+        look_s: float = 0.0,
     ) -> None:
         self._gate = gate
+        self._look_s = look_s
+        self._looks: list[tuple[float, str, str]] = []
         self._backoffs = backoff
         self._on_move = on_move
         self._pods: dict[str, QueuedPod] = {}
@@ -270,7 +284,7 @@ class Queue:
         if self._active.has_next(self._resting(now)):
             return now
         self._drop_stale_backoff()
-        times = [self._backoff[0][0]] if self._backoff else []
+        times = [waiting[0][0] for waiting in (self._backoff, self._looks) if waiting]
         if self._active.has_next(lambda _: False):
             times.append(self._rests_until)
         if self._waiting.uids(PodPlace.UNSCHEDULABLE):
@@ -338,9 +352,20 @@ class Queue:
         for uid in self._concerned(event) if self._waiting else ():
             entry = self._pods[uid]
             if entry.place is PodPlace.GATED:
-                self._activate(entry, now, type(event).__name__)
+                self._look(entry, now, type(event).__name__)
             elif entry.refusal and helps(entry.pod, entry.refusal, event):
                 self._retry(entry, now, type(event).__name__)
+
+    def _look(self, entry: QueuedPod, now: float, why: str) -> None:
+        """See whether the pod may be tried: at once, or after a while if that takes long and was done just now."""
+        claims = len(entry.pod.claims)
+        ready = entry.looked_at + self._look_s * claims if claims > FEW_CLAIMS else now
+        if ready <= now:
+            entry.looked_at = now
+            self._activate(entry, now, why)
+        elif not entry.looks_again:
+            entry.looks_again = True
+            heappush(self._looks, (ready, entry.pod.uid, why))
 
     def wake(self, uid: str, now: float, why: str) -> None:
         """Try the pod again, when its backoff has gone, if it waits for an event. why: for metrics."""
@@ -473,6 +498,13 @@ class Queue:
             ready, number, uid = heappop(self._backoff)
             if self._is_in_backoff(uid, number, ready):
                 self._activate(self._pods[uid], now, "BackoffComplete")
+        while self._looks and self._looks[0][0] <= now:
+            _, uid, why = heappop(self._looks)
+            waiting = self._pods.get(uid)
+            if waiting is not None and waiting.looks_again:
+                waiting.looks_again = False
+                if waiting.place is PodPlace.GATED:
+                    self._look(waiting, now, why)
         if now >= self._next_flush:
             self._next_flush = now + FLUSH_EVERY_S
             for uid in list(self._waiting.uids(PodPlace.UNSCHEDULABLE)):

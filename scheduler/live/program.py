@@ -35,7 +35,7 @@ from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.plugins.profile import REASONS
 from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.groups import Groups
-from scheduler.queue import PodBackoff, PodPlace, Queue
+from scheduler.queue import LOOK_S, PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
 from scheduler.runtime.access import secure
@@ -245,7 +245,7 @@ class Scheduler:
             self._configuration.pod_max_backoff_s,
             self._configuration.pod_max_in_unschedulable_pods_s,
         )
-        return Queue(self._clock(), gate=self._gate, on_move=self._metrics.queued, backoff=backoff)
+        return Queue(self._clock(), gate=self._gate, on_move=self._metrics.queued, backoff=backoff, look_s=LOOK_S)
 
     def _gate(self, pod: Pod) -> str:
         """Why the pod is not to be tried yet."""
