@@ -149,7 +149,7 @@ OF_ANOTHER_SIZE = {
     "cel/environment.py": "the versions of the language, which have to be known before their declarations",
 }
 LINES_LEAST, LINES_MOST = 40, 650
-MOST_FILES, MOST_ROOMS = 427, 40
+MOST_FILES, MOST_ROOMS = 428, 40
 
 
 def test_files_are_neither_confetti_nor_too_long_to_read() -> None:
