@@ -20,10 +20,10 @@ from allocator.api.resource_claim import ClaimFields, TemplateFields
 from allocator.api.resource_slice import SliceFields
 from allocator.pod_resources import CLAIM_ANNOTATION
 from cel.cache import compile_selector
-from cel.check.declarations import declared_in
+from cel.check.checker import declared_in
 from cel.device import PlainDevice
-from cel.environment import V1_36_LISTS, V1_37
 from cel.errors import CompileError, EvalError
+from cel.program import V1_36_LISTS, V1_37
 from cel.syntax.lexer import Token, bytes_value, string_value, tokens
 from cel.syntax.macros import MACROS
 from scheduler.core_v1.csi import MIGRATED
