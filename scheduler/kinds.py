@@ -26,7 +26,7 @@ from allocator.model import Allocation, Claim, Container, DeviceClass, DeviceRes
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.raw_json import dumps, loads_leniently
-from scheduler.client.watch_events import Decoder, Holder, Undecodable, holds_nothing
+from scheduler.client.watch_states import Decoder, Holder, Undecodable, holds_nothing
 from scheduler.core_v1.csi import (
     CSIDriver,
     CSINode,

@@ -19,7 +19,7 @@ from scheduler.attempt.decision import Decision, Listener, PodKey
 from scheduler.attempt.slots import CallLimit, KeyLocks
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Api
-from scheduler.client.watch_events import Key
+from scheduler.client.watch_states import Key
 from scheduler.client.watcher import Reflector
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim

@@ -24,7 +24,7 @@ from scheduler.attempt.decision import Decision
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
-from scheduler.client.watch_events import Undecoded
+from scheduler.client.watch_states import Undecoded
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.decision.time_limits import MOST_S
@@ -38,10 +38,9 @@ from scheduler.pod_groups.groups import Groups
 from scheduler.queue import PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
-from scheduler.runtime.access import secure
 from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, PreemptionMode
 from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
-from scheduler.runtime.health import serving
+from scheduler.runtime.health import secure, serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.state.claims import Waiting

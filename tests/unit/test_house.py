@@ -14,7 +14,7 @@ SOURCES = {
 }
 
 SAME_ROLE = {
-    *("program", "configuration", "metrics"),  # of each program for a cluster
+    *("program", "configuration"),  # of each program for a cluster
     *("contract", "errors"),  # of each room
     *("allocate", "audit", "lint"),  # the function or the rules, and the subcommand that calls them
     *("device", "quantity", "semver"),  # the value, and how the API or CEL spells it

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from allocator.limits.count import LimitStatus
 from allocator.limits.limit import ONE_DEVICE, TenantLimit
-from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
-from scheduler.guard.metrics import GuardMetrics, GuardReading
+from scheduler.extender.program import ExtenderMetrics, ExtenderReading
+from scheduler.guard.reviewer import GuardMetrics, GuardReading
 from scheduler.runtime.metrics import (
     AttemptResult,
     CommonMetrics,

@@ -18,8 +18,7 @@ from allocator.api.findings import FieldError
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
-from scheduler.client.watch_events import Applied, Deleted, Key
-from scheduler.client.watch_states import input_of
+from scheduler.client.watch_states import Applied, Deleted, Key, input_of
 from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, typed
 from scheduler.decision.cluster import Cluster
 from scheduler.state.cluster_changes import Changed

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
-from scheduler.client.watch_events import Applied, Deleted, Entry, Key
+from scheduler.client.watch_states import Applied, Deleted, Entry, Key
 from scheduler.client.watcher import Store
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from scheduler.core_v1.node import Namespace
