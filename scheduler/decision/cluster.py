@@ -29,8 +29,7 @@ from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_signatures import PodSignatures
-from scheduler.decision.schedule_result import Placed
-from scheduler.decision.time_limits import DecisionTimeLimit
+from scheduler.decision.schedule_result import DecisionTimeLimit, Placed
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.scorer import NodeScorer, scorer_of
 from scheduler.plugins.node_affinity import named_nodes
@@ -44,14 +43,13 @@ from scheduler.state.claims import (
     claims_of,
     in_flight,
 )
-from scheduler.state.invariants import Invariants, Violation, is_reached
+from scheduler.state.invariants import Invariants, Rival, Rivals, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_resources import ExtendedResources, claim_name
 from scheduler.state.pods import NodePods, Nominations, PodGroupIndex, pod_requests
 from scheduler.state.pods_by_priority import DisruptionBudgets, PodsByPriority
-from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.taints import TaintedSlices
 from scheduler.state.volumes import Volumes
 

@@ -24,6 +24,8 @@ from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.configuration import ROLLBACK_S, ExtenderConfiguration, Mode, Ranking
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Sampling, Verbs, is_ours
+from scheduler.output.time_line import DecisionLog
+from scheduler.output.ui_server import PATH, Ui, UiSource
 from scheduler.plugins.profile import Profile
 from scheduler.runtime import health, running, server
 from scheduler.runtime.core import Core, Reporter, Site, now
@@ -33,8 +35,6 @@ from scheduler.runtime.metrics import CommonMetrics, Watch, at_steps, of_limits,
 from scheduler.runtime.server import ServedVerbs, Verb
 from scheduler.runtime.tls import Certificates, Files
 from scheduler.state.cluster_changes import Event
-from scheduler.ui.time_line import DecisionLog
-from scheduler.ui.ui_server import PATH, Ui, UiSource
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 

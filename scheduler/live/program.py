@@ -27,11 +27,13 @@ from scheduler.client.errors import CallFailed
 from scheduler.client.watch_states import Undecoded
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, claim_keys
-from scheduler.decision.time_limits import MOST_S
+from scheduler.decision.schedule_result import MOST_S
 from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
 from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
+from scheduler.output.time_line import DecisionLog
+from scheduler.output.ui_server import PATH, Ui, UiSource
 from scheduler.plugins.profile import REASONS
 from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.groups import Groups
@@ -46,8 +48,6 @@ from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, PodGroupChanged
 from scheduler.state.invariants import Violation
-from scheduler.ui.time_line import DecisionLog
-from scheduler.ui.ui_server import PATH, Ui, UiSource
 
 # The pods that were created with a node and lack devices; updated by events, so that reading costs nothing.
 

@@ -10,9 +10,8 @@ from allocator.words import agreeing, counted
 from scheduler.decision.cluster import Cluster
 from scheduler.offline.group_placement import DecidedGroup, FittingGroups
 from scheduler.output.data_page import DataPage, PageTable, data_page
-from scheduler.output.report import Block, PagedReport
+from scheduler.output.report import Block, ColumnTable, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, MAP, change_map, closed_nodes, device_map
-from scheduler.output.table import ColumnTable
 from scheduler.pod_groups.group import GroupOfPods, GroupTree
 from scheduler.pod_groups.group_result import GroupDomain, GroupNotPlaced, GroupPlaced, PlacedMember
 from scheduler.status import ClaimStatus

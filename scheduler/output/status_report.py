@@ -28,8 +28,7 @@ from scheduler.output.data_page import (
     StateLook,
     data_page,
 )
-from scheduler.output.report import PagedReport, age
-from scheduler.output.table import ColumnTable
+from scheduler.output.report import ColumnTable, PagedReport, age
 from scheduler.status import ClaimStatus, Tally, by_node
 
 # The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field).

@@ -46,7 +46,7 @@ OF_THE_FIELD = {
     ("scheduler/offline/pod_explanation.py", "verdict"),  # of `dra explain`
     ("scheduler/output/explanation_report.py", "verdict"),
     ("scheduler/output/explanation_list.py", "verdict"),
-    ("scheduler/output/table.py", "verdict"),
+    ("scheduler/output/report.py", "verdict"),
     ("scheduler/output/placement_report.py", "verdict"),
     ("scheduler/output/data_page.py", "body"),  # of a page
     ("cel/ext/cidr.py", "base"),  # of a network

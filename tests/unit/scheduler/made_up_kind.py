@@ -151,7 +151,7 @@ def from_manifest() -> object:
 
 def dumped() -> dict[str, object]:
     """The object in a dump, and in a redacted one."""
-    kept = import_module("scheduler.offline.shareable").shareable(a_window())
+    kept = import_module("scheduler.offline.shareable_dump").shareable(a_window())
     redacted = import_module("scheduler.offline.redaction").Redaction([kept]).object(kept)
     return {"dump": kept, "redacted": redacted}
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from scheduler.output.table import ColumnTable
+from scheduler.output.report import ColumnTable
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,
