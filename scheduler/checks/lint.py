@@ -19,8 +19,8 @@ from allocator.api.resource_claim import CONSTRAINTS_MAX
 from allocator.api.versions import GROUP, versions_of
 from allocator.candidates import MAX_RESULTS
 from allocator.cluster.snapshot import Snapshot
-from allocator.limits.count import LimitsInForce, exceeded_text, limit_statuses
-from allocator.limits.limit import TenantLimit
+from allocator.limit_use import LimitsInForce, exceeded_text, limit_statuses
+from allocator.limits import TenantLimit
 from allocator.model import Claim, Device, Slice
 from cel.values.quantity import Quantity
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation

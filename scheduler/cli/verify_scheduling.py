@@ -37,8 +37,8 @@ from scheduler.cli.verify_groups import GroupCase, cycle_differences, group_diff
 from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.filters import NOT_NAMED
 from scheduler.decision.pod_cycle import PodCycle, decide
-from scheduler.decision.pod_signatures import NOT_NAMED
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.why_not import Diagnosis, diagnosis_of
 from scheduler.input.documents import Place, RawObject

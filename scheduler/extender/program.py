@@ -15,7 +15,7 @@ from typing import get_args
 from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from allocator.limits.count import LimitStatus, limit_statuses
+from allocator.limit_use import LimitStatus, limit_statuses
 from allocator.policies import policy_of
 from scheduler.attempt.attempts import Attempts
 from scheduler.core_v1.pod import Pod

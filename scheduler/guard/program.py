@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from allocator.api.versions import Json
 from allocator.cluster.usage import occupying
-from allocator.limits.count import limit_statuses
+from allocator.limit_use import limit_statuses
 from allocator.model import DeviceClass
 from scheduler import garbage, kinds
 from scheduler.client.api_resources import ENDPOINT_SLICES, WEBHOOKS, Resource

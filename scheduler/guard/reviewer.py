@@ -21,7 +21,7 @@ from allocator.api.decode import excess
 from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
 from allocator.api.versions import Json
-from allocator.limits.count import LimitStatus
+from allocator.limit_use import LimitStatus
 from allocator.model import Claim, DeviceID, DeviceResult
 from scheduler.client.raw_json import RawJson, loads_leniently
 from scheduler.client.watch_states import Undecodable

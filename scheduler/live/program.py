@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
-from allocator.limits.count import limit_statuses
+from allocator.limit_use import limit_statuses
 from scheduler.attempt import eviction
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimRef

@@ -19,7 +19,7 @@ from allocator.api import decode, is_decoded
 from allocator.api.names import version as version_problem
 from allocator.api.resource_slice import NODE_OPERATIONS
 from allocator.cluster.pools import NodeView, Segment
-from allocator.cluster.selectors import Selectors
+from allocator.cluster.snapshot import Selectors
 from allocator.model import Device, Slice
 from allocator.pod_resources import CLAIM_ANNOTATION
 from cel.values.quantity import Quantity

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from allocator.allocate import BUDGET_STEPS
 from allocator.gates import Features
-from allocator.limits.limit import TenantLimit
+from allocator.limits import TenantLimit
 from allocator.model import Node
 from cel.values.quantity import Quantity
 from scheduler.core_v1.object_fields import NamespacedName

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from allocator.api import TaintRule
-from allocator.limits.count import exceeded_text, limit_statuses
-from allocator.limits.limit import TenantLimit
+from allocator.limit_use import exceeded_text, limit_statuses
+from allocator.limits import TenantLimit
 from allocator.model import Claim
 from scheduler.client.api_resources import CONFIG_MAPS, Resource
 from scheduler.client.watch_states import Entry, Found, Undecoded

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 from uuid import uuid4
 
 from allocator.gates import Features
-from allocator.limits.limit import TenantLimit
+from allocator.limits import TenantLimit
 from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
 from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes

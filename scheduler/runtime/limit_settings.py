@@ -16,7 +16,7 @@ import cel
 from allocator.api import names
 from allocator.api.findings import FieldError, shown
 from allocator.gates import DEFAULT_RELEASE, Features
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, CountedUnit, Namespaces, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, CountedUnit, Namespaces, TenantLimit
 from cel.values.quantity import Format, Quantity
 from scheduler.client.raw_json import RawJson, loads_leniently
 from scheduler.client.watch_states import Undecodable

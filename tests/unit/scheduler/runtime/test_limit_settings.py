@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Requirement
 from cel.values.quantity import Format
 from scheduler.client.api_resources import CONFIG_MAPS
