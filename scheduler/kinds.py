@@ -542,8 +542,8 @@ KINDS: Sequence[ObjectKind[Any]] = (  # Any: of each its own model
         resource=api_resources.COMPOSITE_POD_GROUPS,
         model=CompositePodGroup,
         decode=decode_composite_pod_group,
-        put=lambda cluster, one: cluster.pod_groups.set_composite(one),
-        drop=lambda cluster, one: cluster.pod_groups.remove_composite(one),
+        put=lambda cluster, one: cluster.pod_groups.set(one),
+        drop=lambda cluster, one: cluster.pod_groups.remove(one),
         changed=PodGroupChanged,
     ),
     ObjectKind(

@@ -264,9 +264,14 @@ class Queue:
             uid = next(iter(self._gated))
             del self._gated[uid]
             entry = self._pods.get(uid)
-            if entry is not None and entry.place is PodPlace.GATED and not entry.pod.gates:
+            if entry is None or entry.place is not PodPlace.GATED or entry.pod.gates:
+                continue
+            entry.gate = self._gate_of(entry.pod)  # not each pod is looked at again when others of its group come
+            if entry.gate:
                 entry.reported_gate = entry.gate
                 yield entry
+            else:
+                self._activate(entry, now, "UnschedulableTimeout")
 
     def next_ready(self, now: float) -> float | None:
         """When `pop` may have a pod without another call before: `now`, later, or None for never."""
@@ -352,13 +357,17 @@ class Queue:
         if entry is not None and entry.place is PodPlace.UNSCHEDULABLE:
             self._retry(entry, now, why)
 
-    def look_again(self, uid: str, now: float, why: str) -> None:
-        """Something has changed that the pod waits for, and that is no event of the queue. why: for metrics."""
+    def look_again(self, uid: str, now: float, why: str) -> bool:
+        """Something has changed that the pod waits for, and that is no event of the queue. why: for metrics.
+
+        Whether it is tried now or later.
+        """
         entry = self._pods.get(uid)
         if entry is not None and entry.place is PodPlace.GATED:
             self._activate(entry, now, why)
         else:
             self.wake(uid, now, why)
+        return self.is_tried(uid)
 
     def goes_first(self, uid: str) -> None:
         """Of the pods of its priority that are to be tried, the pod is the first."""

@@ -47,7 +47,10 @@ from scheduler.checks.lint_devices import (
     UNUSABLE_POOL,
 )
 from scheduler.checks.manifests import Manifests, WaitingClaim, alternatives_of
+from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.input.documents import FindingReason
+from scheduler.pod_groups.group import tree_of
+from scheduler.state.pod_groups import index_of
 
 AMOUNTS_MAX: Final = 32
 """Capacities that a request names, and that one result consumes."""
@@ -458,6 +461,23 @@ LIMIT_EXCEEDED = Check(
 )
 
 
+def _refused_tree(manifests: Manifests) -> Iterator[Observation]:
+    composites = manifests.inventory.of(CompositePodGroup)
+    index = index_of(manifests.inventory.of(PodGroup), composites)
+    for root in composites:
+        if index.root_name(root) in ("", root.name) and (problem := tree_of(root, index)[1]):
+            yield Observation(ObjectName(CompositePodGroup.__name__, root.name, root.namespace), problem)
+
+
+REFUSED_TREE = Check(
+    "refused-tree",
+    FindingLevel.ERROR,
+    "A CompositePodGroup and the groups in it do not go together: none of their pods is ever scheduled.",
+    "Change the group that the message names: docs/groups.md says what a tree of groups may be.",
+    _refused_tree,
+)
+
+
 RULES: Sequence[Check[Manifests]] = (
     UNREADABLE_INPUT,
     INVALID_OBJECT,
@@ -480,6 +500,7 @@ RULES: Sequence[Check[Manifests]] = (
     UNUSED_CLAIM,
     UNSHAREABLE_CLAIM,
     UNUSABLE_POOL,
+    REFUSED_TREE,
     LIMIT_SELECTS_NOTHING,
     LIMIT_NEVER_MET,
     LIMIT_EXCEEDED,

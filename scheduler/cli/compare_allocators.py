@@ -27,7 +27,8 @@ from scheduler.cli.verify_allocation import GATES, case_of, replayed_case
 from scheduler.input.documents import RawObject, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.placement import unused_claims
-from scheduler.output.report import ColumnTable, Report
+from scheduler.output.report import Report
+from scheduler.output.table import ColumnTable
 from scheduler.simulation.changes import is_change
 from scheduler.terminal_text import printable
 

@@ -14,7 +14,7 @@ from typing import NoReturn, TextIO, cast
 
 import click
 
-from scheduler.output.report import NARROWEST, PLAIN, TextLayout
+from scheduler.output.table import NARROWEST, PLAIN, TextLayout
 from scheduler.terminal_text import printable
 
 KUBECTL_DRA = "kubectl dra"

@@ -49,8 +49,8 @@ from scheduler.output.input_report import (
 from scheduler.plugins.profile import Profile
 from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, RECOGNIZED, GroupKey, key_of
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
+from scheduler.state.pod_groups import index_of
 from scheduler.state.pod_resources import ExtendedResources
-from scheduler.state.pods import index_of
 from scheduler.state.pods_by_priority import spares_nobody
 from scheduler.status import ClaimStatus, claim_statuses
 

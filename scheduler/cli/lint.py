@@ -38,7 +38,15 @@ Examples:
 
 
 _CHECKED = frozenset(
-    {"ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "DeviceTaintRule", "Pod"}
+    {
+        "ResourceSlice",
+        "DeviceClass",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "DeviceTaintRule",
+        "Pod",
+        "CompositePodGroup",
+    }
 )
 
 

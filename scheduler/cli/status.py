@@ -123,11 +123,12 @@ def _watch(
         shown = source.shown.of_lists if by == CLAIM else source.shown
         claims = live.claims(lambda one: shown.has(one.claim.namespace, one.metadata.labels))
         if by == CLAIM:
-            report = claims_report(claims, shown)
-            return text_of(report) or report.nothing()
+            listed = claims_report(claims, shown)
+            return text_of(listed) or listed.nothing()
         if limits:
             live.cluster.set_limits(limits)
-        return text_of(_report(live.cluster, claims, shown, by))
+        report = _report(live.cluster, claims, shown, by)
+        return report.nothing() or text_of(report)
 
     Following(current, interval_s, AGES_S if by == CLAIM else math.inf).run(source, updates_of(has_colour=has_colour))
 
@@ -173,10 +174,7 @@ def _print_status(
     with after_delay("counting devices ..."):
         cluster = cluster_of(inventory, claims, inventory.pods, source.features, limits=limits)
         report = _report(cluster, claims_of(claims, inventory.pods, source.shown), source.shown, by)
-    if by == LIMIT and not report.limits:
-        print_to_stderr([f"no limit holds {source.shown}"])
-    elif not report.pools and not source.shown.is_everything:
-        print_to_stderr([f"no claim {source.shown} holds a device"])
+    print_to_stderr(filter(None, [report.nothing()]))
     print_report(report, output, source.head)
 
 

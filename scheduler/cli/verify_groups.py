@@ -315,7 +315,7 @@ class GroupRun:
         for group in later.of(PodGroup):
             self._cluster.pod_groups.set(group)
         for composite in later.of(CompositePodGroup):
-            self._cluster.pod_groups.set_composite(composite)
+            self._cluster.pod_groups.set(composite)
         self._pods.update((pod.uid, pod) for pod in later.pods)
 
     def bound(self) -> Mapping[str, int]:

@@ -103,28 +103,44 @@ def timed_out(most_s: float) -> str:
 
 
 class DecisionTimeLimit:
-    """The time that a decision has. clock: seconds that only go forward; None where decisions may take all time."""
+    """The time that a decision has. clock: seconds that only go forward; None where decisions may take all time.
 
-    def __init__(self, clock: Callable[[], float] | None = None, most_s: float = MOST_S) -> None:
+    processor: seconds of the processor's time, of which a decision has no more either.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] | None = None,
+        most_s: float = MOST_S,
+        processor: Callable[[], float] | None = None,
+    ) -> None:
         self.most_s = most_s
+        self._kept_waiting_s = 0.0
         self._clock = clock or (lambda: 0.0)
-        self._ends_at = inf
+        self._processor = processor or (lambda: 0.0)
+        self._ends = inf, inf
+
+    def give(self, most_s: float, kept_waiting_s: float = 0.0) -> None:
+        """Decisions from now on have so long; by the clock, longer where the processor kept them waiting."""
+        self.most_s, self._kept_waiting_s = most_s, kept_waiting_s
 
     @contextmanager
     def limited(self) -> Iterator[None]:
         """Limits the time that the context is open; within another, what is left of that too. Raises TooLong."""
-        outer = self._ends_at
-        self._ends_at = min(outer, self._clock() + self.most_s)
+        outer = self._ends
+        by_clock = self._clock() + self.most_s + self._kept_waiting_s
+        self._ends = min(outer[0], by_clock), min(outer[1], self._processor() + self.most_s)
         try:
             yield
         except Cancelled as error:
             raise TooLong(timed_out(self.most_s)) from error
         finally:
-            self._ends_at = outer
+            self._ends = outer
 
     def is_over(self) -> bool:
         """Whether it is time to give up; never outside of `limited`."""
-        return self._clock() >= self._ends_at
+        by_clock, by_processor = self._ends
+        return self._clock() >= by_clock or self._processor() >= by_processor
 
 
 # Decision time by namespace: a namespace with expensive decisions waits while others have pending pods.

@@ -42,7 +42,10 @@ from scheduler.state.pods import pod_requests
 _LOG = logging.getLogger(__name__)
 
 DECISION_S = 3.0
-"""A decision about a group that takes longer fails with a time-out."""
+"""A group whose decision takes longer of the processor's time fails with a time-out: it begins anew each time."""
+
+KEPT_WAITING_S = 3.0
+"""So much longer it may take by the clock on a busy machine: a lease is renewed in time all the same."""
 
 CLUSTER = "cluster"
 """The node of a group's victims, in their event."""
@@ -103,10 +106,10 @@ class GroupCycle:
 
     def attempt(self, first: QueuedPod, key: GroupKey, started: float) -> None:
         """Try the group of the pod in flight, with all its members that wait."""
-        group, uid = self._groups.group(key), first.pod.uid
-        if group.held:
+        uid = first.pod.uid
+        if self._groups.gate(first.pod):
             self._queue.held(uid, started, started)  # to where it waits for the others
-        elif self._is_busy(group, uid):
+        elif self._are_binding(key) or self._is_busy(group := self._groups.group(key), uid):
             self._queue.held(uid, started, started + BUSY_S, why=BUSY)
         else:
             others = (self._queue.take(pod.uid, started) for pod in group.waiting if pod.uid != uid)
@@ -114,11 +117,13 @@ class GroupCycle:
             ordered = [entries[pod.uid] for pod in group.waiting if pod.uid in entries]
             self._try(_GroupInFlight(group, ordered, started))
 
+    def _are_binding(self, key: GroupKey) -> bool:
+        """Whether members are on their way to a node that may still be taken back."""
+        together = self._together.get(key)
+        return together is not None and not together.is_released
+
     def _is_busy(self, group: GroupOfPods, uid: str) -> bool:
-        """Whether members are on their way to a node that may still be taken back, or are let go of."""
-        together = self._together.get(group.key)
-        if together is not None and not together.is_released:
-            return True
+        """Whether members are let go of, or tried."""
         entries = (self._queue.get(pod.uid) for pod in group.waiting if pod.uid != uid)
         return any(one is not None and one.place is PodPlace.IN_FLIGHT for one in entries)
 
@@ -148,7 +153,7 @@ class GroupCycle:
 
     def _decided(self, taken: _GroupInFlight) -> GroupResult:
         """Raises AllocationError, TooLong."""
-        self._cluster.time_limit.most_s = DECISION_S
+        self._cluster.time_limit.give(DECISION_S, KEPT_WAITING_S)
         with self._preemptions.seen_by_group(taken.group):
             return place_group(self._cluster, taken.group)
 

@@ -230,7 +230,7 @@ class Loop:
             self._queue.held(pod.uid, started, until, why=LEFT)
             return
         failed = self._broken(pod_claims)
-        self._cluster.time_limit.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
+        self._cluster.time_limit.give(min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S))
         reasons = {uid: one.reason for uid, one in failed.items()}
         began = self._processor()
         self._cluster.expect(pod, [one.claim for one in pod_claims])

@@ -563,7 +563,7 @@ class Preemptions:
         if stored.tries > 0:
             self._breakers[pod.uid] = _Breaker(min(stored.tries, TRIES_WITH_OTHERS))
         limit, problem = self._cluster.time_limit, ""
-        limit.most_s = most_s
+        limit.give(most_s)
         try:
             with self.seen_by(pod), limit.limited():
                 record = self._restored(pod, stored, now) if self._waits(pod) else None

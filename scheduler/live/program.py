@@ -208,7 +208,7 @@ class Scheduler:
             GroupReservations(
                 self._cluster,
                 configuration.group_reservation_s,
-                lambda key: len(self._groups.members(key)),
+                self._groups.size,
                 self.on_event,
             ),
         )
@@ -332,8 +332,7 @@ class Scheduler:
                 self._queue.remove(event.old.uid)
                 self._refusals.forget(event.old.uid)
             self._queue.on_event(event, moment)
-        for uid in again:
-            self._queue.look_again(uid, moment, type(event).__name__)
+        any(self._queue.look_again(uid, moment, type(event).__name__) for uid in again)
         self._loop.wake()
 
     def _reporter(self, claims: Resource) -> Reporter:

@@ -31,8 +31,9 @@ from scheduler.output.data_page import (
     data_page,
     element,
 )
-from scheduler.output.report import Block, ColumnTable, PagedReport, json_text
+from scheduler.output.report import Block, PagedReport, json_text
 from scheduler.output.status_report import DEVICES, MAP, nodes_text
+from scheduler.output.table import ColumnTable
 from scheduler.status import NO_CLASS, by_class
 from scheduler.terminal_text import printable
 from scheduler.version import VERSION

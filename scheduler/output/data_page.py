@@ -11,7 +11,7 @@ import orjson
 
 from allocator.api.versions import Json
 from allocator.status import DeviceState
-from scheduler.output.report import ColumnTable
+from scheduler.output.table import ColumnTable
 from scheduler.terminal_text import printable
 from scheduler.version import VERSION
 

@@ -15,8 +15,9 @@ from scheduler.defrag.targets import TargetPlace
 from scheduler.offline.placement_difference import PlaceOfPod
 from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.difference_report import place_text
-from scheduler.output.report import Block, ColumnTable, PagedReport
+from scheduler.output.report import Block, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, change_map, closed_nodes
+from scheduler.output.table import ColumnTable
 from scheduler.state.pods_by_priority import priority_of
 from scheduler.status import ClaimStatus
 

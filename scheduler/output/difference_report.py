@@ -13,8 +13,9 @@ from scheduler.offline.placement_difference import DifferenceKind, PlaceDifferen
 from scheduler.offline.room_by_eviction import PodVictims
 from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.placement_report import and_others, given_up_object, reason_key, reason_of, together
-from scheduler.output.report import Block, ColumnTable, PagedReport
+from scheduler.output.report import Block, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, MOST_DEVICES, change_map, closed_nodes
+from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from allocator.api.versions import Json
 from allocator.words import counted, listed_up_to
 from scheduler.output.data_page import PageTable
-from scheduler.output.report import ColumnTable
+from scheduler.output.table import ColumnTable
 from scheduler.preemption.eviction_answers import EvictionAnswers
 from scheduler.preemption.preemption import NodeToWin
 from scheduler.state.pods_by_priority import priority_of

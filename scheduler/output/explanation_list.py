@@ -9,8 +9,9 @@ from scheduler.decision.cluster import Cluster
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
 from scheduler.output.explanation_report import ExplanationReport, first_line, reason_of, subject_of, verdict_text
 from scheduler.output.placement_report import workload_of
-from scheduler.output.report import Block, ColumnTable, Sentence
+from scheduler.output.report import Block
 from scheduler.output.status_report import MAP, closed_nodes, device_map, states_of, states_text
+from scheduler.output.table import ColumnTable, Sentence
 from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
 

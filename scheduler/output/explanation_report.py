@@ -44,9 +44,10 @@ from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
 from scheduler.output.eviction_report import MOST_NAMED, eviction_lines, eviction_tables, evictions_object, nodes_text
 from scheduler.output.placement_report import answer_text, by_reason, given_up_object
-from scheduler.output.report import Block, ColumnTable, PagedReport, Sentence
+from scheduler.output.report import Block, PagedReport
 from scheduler.output.selection_report import barren_object, operand_object
 from scheduler.output.status_report import MAP, closed_nodes, device_map
+from scheduler.output.table import ColumnTable, Sentence
 from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
 

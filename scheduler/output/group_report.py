@@ -10,8 +10,9 @@ from allocator.words import agreeing, counted
 from scheduler.decision.cluster import Cluster
 from scheduler.offline.group_placement import DecidedGroup, FittingGroups
 from scheduler.output.data_page import DataPage, PageTable, data_page
-from scheduler.output.report import Block, ColumnTable, PagedReport
+from scheduler.output.report import Block, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, MAP, change_map, closed_nodes, device_map
+from scheduler.output.table import ColumnTable
 from scheduler.pod_groups.group import GroupOfPods, GroupTree
 from scheduler.pod_groups.group_result import GroupDomain, GroupNotPlaced, GroupPlaced, PlacedMember
 from scheduler.status import ClaimStatus
@@ -141,13 +142,21 @@ def group_fields(group: GroupOfPods) -> Json:
         "priority": group.priority,
         "required": group.terms.required,
         "preferred": list(group.terms.preferred),
-        **({"groups": [_child_fields(group, one) for one in group.tree.all]} if group.tree else {}),
+        **({"groups": list(_child_fields(group, group.tree))} if group.tree else {}),
     }
 
 
-def _child_fields(group: GroupOfPods, one: GroupTree) -> Json:
-    pods = one.pods_of(group.counts(group.members))
-    return {"kind": one.kind, "name": one.name, "minimum": one.minimum, "pods": pods, "required": one.required}
+def _child_fields(group: GroupOfPods, tree: GroupTree) -> Iterator[Json]:
+    counts = group.counts(group.members)
+    for inner in tree.all:
+        pods = inner.pods_of(counts)
+        yield {
+            "kind": inner.kind,
+            "name": inner.name,
+            "minimum": inner.minimum,
+            "pods": pods,
+            "required": inner.required,
+        }
 
 
 def _described(group: GroupOfPods) -> str:

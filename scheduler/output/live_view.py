@@ -18,7 +18,6 @@ from allocator.model import DeviceClass, PoolID
 from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
 from allocator.words import counted
 from scheduler.output.data_page import DataPage, PageTable, data_page, live_policy
-from scheduler.output.report import ColumnTable
 from scheduler.output.status_report import (
     CLOSED,
     DEVICES,
@@ -33,6 +32,7 @@ from scheduler.output.status_report import (
     states_text,
     tally_columns,
 )
+from scheduler.output.table import ColumnTable
 from scheduler.output.time_line import TimeLine
 from scheduler.output.ui_server import UiSource
 from scheduler.state.claims import ClaimObject

@@ -28,7 +28,8 @@ from scheduler.input.inventory import InputClaim
 from scheduler.offline.input_claims import Claims, statuses_of, uid_of_pod
 from scheduler.offline.placement import HiddenError, PlacedPod, Result, UnplacedPod
 from scheduler.offline.room_by_eviction import PodEvictions
-from scheduler.output.report import Block, ColumnTable, Report
+from scheduler.output.report import Block, Report
+from scheduler.output.table import ColumnTable
 from scheduler.state.claims import FINALIZER, Waiting
 from scheduler.state.pods_by_priority import priority_of
 from scheduler.terminal_text import printable

@@ -14,8 +14,9 @@ from scheduler.offline.placement import Result
 from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.defrag_report import STEPS, move_object, of_others, step_rows
 from scheduler.output.placement_report import reason_of
-from scheduler.output.report import Block, ColumnTable, PagedReport
+from scheduler.output.report import Block, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, change_map, closed_nodes
+from scheduler.output.table import ColumnTable
 from scheduler.planning.node_plan import NodePlan, Objective, Order
 from scheduler.planning.node_removal import Keeper, RemovalPlan
 from scheduler.status import ClaimStatus

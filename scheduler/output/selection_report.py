@@ -10,7 +10,8 @@ from allocator.explain.barren_selectors import BarrenSelector
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
 from allocator.words import agreeing, and_more, counted
-from scheduler.output.report import ColumnTable, Report
+from scheduler.output.report import Report
+from scheduler.output.table import ColumnTable
 from scheduler.status import ExpressionSelection
 from scheduler.terminal_text import printable
 

@@ -15,7 +15,8 @@ from allocator.api.versions import Json
 from allocator.words import agreeing, and_more, listed
 from scheduler.output.data_page import STYLE, Child, document, element, head_line, table
 from scheduler.output.line_chart import NARROW, WIDE, Band, Chart, Curve, band, detail, line_chart, number
-from scheduler.output.report import Block, ColumnTable, PagedReport
+from scheduler.output.report import Block, PagedReport
+from scheduler.output.table import ColumnTable
 from scheduler.simulation.compare import FIGURE, METRICS, curve_of, parameters_text
 from scheduler.simulation.result import (
     ExplainedAttempt,

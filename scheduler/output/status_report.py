@@ -28,7 +28,8 @@ from scheduler.output.data_page import (
     StateLook,
     data_page,
 )
-from scheduler.output.report import ColumnTable, PagedReport, age
+from scheduler.output.report import PagedReport, age
+from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus, Tally, by_node
 
 # The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field).
@@ -88,6 +89,16 @@ class StatusReport(PagedReport):
             return [TABLES[self.by](self)]
         problems = problem_table(self)
         return [TABLES["driver"](self), class_table(self), *([problems] if problems.rows else [])]
+
+    def nothing(self) -> str:
+        """Why the tables of the text have headers alone; empty where one has more."""
+        if any(table.rows for table in self.blocks()):
+            return ""
+        if self.by == "limit":
+            return f"no limit holds {self.shown or 'for any namespace'}"
+        if self.shown or self.by == "namespace":
+            return f"no claim {self.shown} holds a device".replace("  ", " ")
+        return "no device is published"
 
     def fields(self) -> Json:
         """Everything, whatever the tables show."""

@@ -6,8 +6,9 @@ Source: KEP-4671; the labels of LeaderWorkerSet and of Kueue's plain pods.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from allocator.api.findings import shown
@@ -25,16 +26,13 @@ from scheduler.core_v1.group_terms import (
 )
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_group import AnyPodGroup, CompositePodGroup, PodGroup
-from scheduler.state.pods import PodGroupIndex
+from scheduler.state.pod_groups import MOST_LEVELS, MOST_POD_GROUPS, PodGroupIndex
 
 # Groups of groups: what a CompositePodGroup asks of the groups in it, down to those that have pods.
 #
 # A tree is placed as one group whose members are those of all its PodGroups. Each group in it has all it needs, or none
 # of its members is placed; and it keeps to a domain of its own where it says so.
 # Source: KEP-5732's CompositePodGroup; kube-scheduler 1.38's validatePodGroupHierarchy.
-
-MOST_LEVELS = 4
-"""Of a tree, with that of its PodGroups."""
 
 PodCounts = Mapping[str, int]
 """By PodGroup how many pods there are."""
@@ -107,38 +105,40 @@ class GroupTree:
                 yield child.required, frozenset(leaf.name for leaf in child.pod_groups)
             yield from child.kept(outer | {child.required})
 
-    def lacking(self, counts: PodCounts) -> str:
-        """Which of its groups has too few pods, with how many it has."""
-        leaf = next((one for one in self.pod_groups if not one.is_met(counts)), None)
-        if leaf is None:
-            return f"it has {len(self.children or ())} of {self.minimum} groups"
-        return f"PodGroup {leaf.name} has {counts.get(leaf.name, 0)} of {leaf.minimum} pods"
 
-
-Terms = Callable[[AnyPodGroup], tuple[GroupTerms, str]]
-
-
-def tree_of(root: CompositePodGroup, index: PodGroupIndex, terms_of: Terms) -> tuple[GroupTree, str]:
-    """The tree, and what is wrong with it, if anything. terms_of: where pods of a group go, and what is wrong."""
+def tree_of(
+    root: CompositePodGroup, index: PodGroupIndex, by_group: Mapping[str, Sequence[Pod]] = MappingProxyType({})
+) -> tuple[GroupTree, str]:
+    """The tree, and what is wrong with it, if anything. by_group: its pods, by their PodGroups."""
     problems: list[str] = []
 
     def read(group: AnyPodGroup, above: tuple[CompositePodGroup, ...]) -> GroupTree:
         problems.extend(_problems(group, above))
-        terms, problem = terms_of(group)
-        if not problem and terms != GroupTerms(terms.required):
-            problem = "in a CompositePodGroup, only annotation dra-scheduler.dev/topology-required is supported"
-        problems.extend([f"{type(group).__name__} {group}: {problem}"] if problem else [])
-        required = group.topology[0] if group.topology else terms.required
+        required, problem = _kept_to(group, by_group.get(group.name, ()) if isinstance(group, PodGroup) else ())
+        problems.extend([problem] if problem else [])
         if isinstance(group, PodGroup):
             return GroupTree(group.name, group.minimum or 1, required)
         is_too_deep = len(above) >= MOST_LEVELS - 1
         below = () if is_too_deep else (read(child, (*above, group)) for child in index.children_of(group.key))
         return GroupTree(group.name, group.minimum or 1, required, tuple(below))
 
-    if index.is_in_a_circle(root):
-        return GroupTree(root.name, 1, children=()), f"CompositePodGroup {root}: is an ancestor of itself"
+    problem = f"CompositePodGroup {root}: is an ancestor of itself" if index.is_in_a_circle(root) else ""
+    if (pod_groups := index.state(*root.key).pod_groups) > MOST_POD_GROUPS:
+        named = "by their spec.parentCompositePodGroupName"
+        problem = f"CompositePodGroup {root}: {pod_groups} PodGroups are in it {named}, more than {MOST_POD_GROUPS}"
+    if problem:
+        return GroupTree(root.name, 1, children=()), problem
     tree = read(root, ())
     return tree, next(iter(problems), "")
+
+
+def _kept_to(group: AnyPodGroup, pods: Sequence[Pod]) -> tuple[str, str]:
+    """The node label of which the group in a tree sees one value, and what is wrong with what says so."""
+    terms, problem = _terms(pods, group.annotations)
+    if not problem and terms != GroupTerms(terms.required):
+        problem = "in a CompositePodGroup, only annotation dra-scheduler.dev/topology-required is supported"
+    problem = f"{type(group).__name__} {group}: {problem}" if problem else ""
+    return group.topology[0] if group.topology else terms.required, problem
 
 
 def _problems(group: AnyPodGroup, above: tuple[CompositePodGroup, ...]) -> Iterator[str]:
@@ -265,9 +265,16 @@ def key_of(pod: Pod, index: PodGroupIndex, recognized: Collection[str] = NO_KIND
 
 def outermost(own: GroupKey, index: PodGroupIndex) -> GroupKey:
     """The group of groups that the group is in, or the group itself."""
-    pod_group = index.get(own.namespace, own.name) if own.source == POD_GROUP else None
-    root = index.root_name(pod_group) if pod_group is not None else ""
+    group = object_of(own, index)
+    root = index.root_name(group) if group is not None else ""
     return GroupKey(COMPOSITE, own.namespace, root) if root else own
+
+
+def object_of(key: GroupKey, index: PodGroupIndex) -> AnyPodGroup | None:
+    """The PodGroup or CompositePodGroup that the key names."""
+    if key.source == COMPOSITE:
+        return index.composite(key.namespace, key.name)
+    return index.get(key.namespace, key.name) if key.source == POD_GROUP else None
 
 
 def own_key_of(pod: Pod, recognized: Collection[str] = NO_KINDS) -> GroupKey | None:
@@ -343,10 +350,7 @@ def _of_composite(key: GroupKey, members: tuple[Pod, ...], index: PodGroupIndex)
     for pod in members:
         by_group.setdefault(pod.group, []).append(pod)
 
-    def terms_of(group: AnyPodGroup) -> tuple[GroupTerms, str]:
-        return _terms(by_group.get(group.name, ()) if isinstance(group, PodGroup) else (), group.annotations)
-
-    tree, problem = tree_of(composite, index, terms_of)
+    tree, problem = tree_of(composite, index, by_group)
     places = {leaf.name: place for place, leaf in enumerate(tree.pod_groups)}
     group = GroupOfPods(
         key,
@@ -360,7 +364,10 @@ def _of_composite(key: GroupKey, members: tuple[Pod, ...], index: PodGroupIndex)
         tree=tree,
     )
     counts = group.counts(members)
-    held = "" if tree.is_met(counts) else quorum(group, counts)
+    few = next(
+        ((leaf.name, counts[leaf.name], leaf.minimum) for leaf in tree.pod_groups if not leaf.is_met(counts)), None
+    )
+    held = "" if tree.is_met(counts) else _quorum(key, few, len(tree.children or ()), tree.minimum)
     return replace(group, problem=problem or next(_uneven(group), ""), held=held)
 
 
@@ -369,10 +376,29 @@ def not_created(name: str) -> str:
     return f'pod group "{name}" or one of its composite pod group ancestors has not been created yet'
 
 
-def quorum(group: GroupOfPods, counts: PodCounts) -> str:
-    """What a group of groups waits for."""
-    assert group.tree is not None
-    return f"waiting for {COMPOSITE} {group} to meet its quorum: {group.tree.lacking(counts)}"
+def _quorum(key: GroupKey, few: tuple[str, int, int] | None, groups: int, minimum: int) -> str:
+    """What a group of groups waits for. few: a PodGroup that has too few pods, how many, and its minimum."""
+    lacking = "PodGroup {} has {} of {} pods".format(*few) if few else f"it has {groups} of {minimum} groups"
+    return f"waiting for {COMPOSITE} {key} to meet its quorum: {lacking}"
+
+
+def gate_of_tree(key: GroupKey, pod: Pod, index: PodGroupIndex) -> str:
+    """Why a pod of a group of groups is not to be tried before other objects come, by the pods that the index counts.
+
+    "" where it may be, and where it would be refused whatever comes. Cost: O(levels).
+    """
+    composite, own, state = (
+        index.composite(key.namespace, key.name),
+        index.of(pod),
+        index.state(key.namespace, key.name),
+    )
+    if composite is None or own is None:
+        return not_created(pod.group)
+    alone = GroupOfPods(key, (pod,), 1, composite.priority or 0, tree=GroupTree(key.name, 1, children=()))
+    if state.is_met or state.is_wrong or _kept_to(own, (pod,))[1] or next(_uneven(alone), ""):
+        return ""
+    few = index.first_with_few(key.namespace, key.name)
+    return _quorum(key, few and (few[0].name, few[1], few[0].minimum or 1), state.groups, composite.minimum or 1)
 
 
 def _of_marks(key: GroupKey, members: tuple[Pod, ...]) -> GroupOfPods:

@@ -20,7 +20,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import NOBODYS, ChosenValues, DeviceTerms
 from scheduler.decision.pod_cycle import PodCycle, classes_of
 from scheduler.plugins.plugin import OF_GROUP, Refusal
-from scheduler.pod_groups.group import COMPOSITE, POD_GROUP, GroupOfPods, group_of, key_of
+from scheduler.pod_groups.group import COMPOSITE, POD_GROUP, GroupKey, GroupOfPods, group_of, key_of
 from scheduler.pod_groups.group_members import GroupMembers, Member
 from scheduler.pod_groups.group_result import (
     GroupDomain,
@@ -276,10 +276,13 @@ class _GroupPlacer:
     def _taken(self, key: str) -> Mapping[str, GroupOfPods]:
         """The domains that are closed to the group, with the group in the way."""
         own, taken, index = self._group, dict[str, GroupOfPods](), self._cluster.pod_groups
+        trees: dict[GroupKey, GroupOfPods] = {}  # each is read once, and not for each of its pods
         for number, pod in self._cluster.pods.on_nodes():
             if (other := key_of(pod, index)) is None or other == own.key:
                 continue
-            group = group_of(other, [pod], index)
+            group = trees.get(other) or group_of(other, [pod], index)
+            if group.tree:
+                trees[other] = group
             keys = {group.terms.required, *(one.required for one in (group.tree.all if group.tree else ()))}
             if key in keys and (group.terms.exclusive or own.terms.exclusive):
                 taken[self._cluster.fleet.node(number).labels.get(key, "")] = group
@@ -349,9 +352,13 @@ class _GroupPlacer:
         if size := self._group.terms.slice_size:
             return [({pod.uid: place // size for place, pod in enumerate(members)}, self._of_runs)]
         by_label: dict[str, dict[str, int]] = {}
+        by_group: dict[str, list[Pod]] = {}
+        for pod in members:
+            by_group.setdefault(pod.group, []).append(pod)
         kept = self._group.tree.kept(frozenset({self._group.terms.required})) if self._group.tree else ()
         for run, (label, names) in enumerate(kept):
-            by_label.setdefault(label, {}).update((pod.uid, run) for pod in members if pod.group in names)
+            inside = (pod for name in names for pod in by_group.get(name, ()))
+            by_label.setdefault(label, {}).update((pod.uid, run) for pod in inside)
         return [(run_of, self._domains(label)) for label, run_of in by_label.items()]
 
     @cached_property

@@ -7,9 +7,9 @@ choice of devices, until all have a place.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from allocator.bits import Mask, bits, union
 from scheduler.decision.pod_cycle import PodCycle
@@ -19,6 +19,29 @@ from scheduler.pod_groups.group_result import GroupSteps, PlacedMember
 from scheduler.pod_groups.packing import NodeCounts, NodeLoad, NodeState, NodeStates, Packing
 
 Placement = Sequence[PlacedMember]
+
+T = TypeVar("T")
+SearchSteps = Generator["SearchSteps[Any]", Any, T]  # Any: what a step answers to the one that asked for it
+"""A search whose steps ask for others, by `yield`."""
+
+
+def unrolled(first: SearchSteps[T]) -> T:
+    """What the search finds. Its steps are no calls in calls: Python has fewer of those than a group has members."""
+    steps: list[SearchSteps[Any]] = [first]
+    answer: Any = None
+    try:
+        while True:
+            try:
+                steps.append(steps[-1].send(answer))
+                answer = None
+            except StopIteration as end:
+                steps.pop()
+                answer = end.value
+                if not steps:
+                    return cast(T, answer)
+    finally:
+        while steps:  # the innermost first: what it has assumed is taken back before that of those around it
+            steps.pop().close()
 
 
 def states_of(members: GroupMembers, kinds: Sequence[Sequence[int]], steps: GroupSteps) -> NodeStates:
@@ -222,10 +245,10 @@ class TreeSearch(_RememberingSearch):
     def _placement(self, places: tuple[int, ...]) -> Placement | None:
         """Each member in order on the best node that leaves a place to the others."""
         placement: list[PlacedMember] = []
-        is_found = not self._members.limits.exceeds(places) and self._extend(places, placement, set())
+        is_found = not self._members.limits.exceeds(places) and unrolled(self._extend(places, placement, set()))
         return placement if is_found else None
 
-    def _extend(self, places: Sequence[int], found: list[PlacedMember], dead: set[Hashable]) -> bool:
+    def _extend(self, places: Sequence[int], found: list[PlacedMember], dead: set[Hashable]) -> SearchSteps[bool]:
         """Place the rest of the members; what was found stays assumed until all are placed."""
         if len(found) == len(places):
             return True
@@ -242,21 +265,21 @@ class TreeSearch(_RememberingSearch):
             if (kind := self._kind(cycle, number)) in tried:
                 continue
             tried.add(kind)
-            if self._extend_on(number, cycle, places, found, dead):
+            if (yield self._extend_on(number, cycle, places, found, dead)):
                 return True
         dead.add(key)
         return False
 
     def _extend_on(
         self, number: int, cycle: PodCycle, places: Sequence[int], found: list[PlacedMember], dead: set[Hashable]
-    ) -> bool:
+    ) -> SearchSteps[bool]:
         pod = cycle.pod
         assert pod is not None
         for placed in self._members.placements(cycle, number):
             self._steps.take()
             found.append(PlacedMember(pod, placed))
             with self._members.cluster.assumed(pod, placed):
-                if self._extend(places, found, dead):
+                if (yield self._extend(places, found, dead)):
                     return True
             found.pop()
         return False
@@ -331,7 +354,7 @@ def best_subset(
     """
     order = [place for place in range(len(members)) if place not in members.refused]
     classes = list(zip(members.classes, runs, strict=True)) if runs else members.classes
-    return _SubsetSearch(classes, placeable, search, steps).extended([], order, frozenset())
+    return unrolled(_SubsetSearch(classes, placeable, search, steps).extended([], order, frozenset()))
 
 
 class _SubsetSearch:
@@ -343,7 +366,9 @@ class _SubsetSearch:
         self._search = search
         self._steps = steps
 
-    def extended(self, chosen: list[int], rest: Sequence[int], left_out: frozenset[Hashable]) -> list[int] | None:
+    def extended(
+        self, chosen: list[int], rest: Sequence[int], left_out: frozenset[Hashable]
+    ) -> SearchSteps[list[int] | None]:
         """The greatest subset of these and of the rest. left_out: classes of which a member was left out before."""
         self._steps.take()
         # Equal members can be exchanged: who leaves one out leaves out all that follow.
@@ -359,7 +384,7 @@ class _SubsetSearch:
         most = self._longest(chosen, left)
         for count in range(most, -1, -1):
             out = left_out | {self._classes[left[count]]}
-            subset = self.extended([*chosen, *left[:count]], left[count + 1 :], out)
+            subset: list[int] | None = yield self.extended([*chosen, *left[:count]], left[count + 1 :], out)
             if subset is not None:
                 return subset
         return None
@@ -437,12 +462,12 @@ class SliceSearch:
             # Those that have begun have no choice, and those of many members have little.
             order = sorted(by_run.items(), key=lambda item: (item[0] not in self._homes, -len(item[1]), item[0]))
             empty: _Loads = tuple(() for _ in self._domains)
-            self._known[places] = self._extended(order, 0, empty, set())
+            self._known[places] = unrolled(self._extended(order, 0, empty, set()))
         return self._known[places]
 
     def _extended(
         self, order: Sequence[tuple[int, Sequence[int]]], done: int, loads: _Loads, dead: set[Hashable]
-    ) -> _Loads | None:
+    ) -> SearchSteps[_Loads | None]:
         if done == len(order):
             return loads
         key = done, tuple(map(self._counts, loads))
@@ -458,7 +483,9 @@ class SliceSearch:
             self._steps.take()
             there = tuple(sorted((*loads[domain], *own)))
             if self._domains[domain].fits(there):
-                loads_of_all = self._extended(order, done + 1, (*loads[:domain], there, *loads[domain + 1 :]), dead)
+                loads_of_all: _Loads | None = yield self._extended(
+                    order, done + 1, (*loads[:domain], there, *loads[domain + 1 :]), dead
+                )
                 if loads_of_all is not None:
                     return loads_of_all
         dead.add(key)

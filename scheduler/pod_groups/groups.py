@@ -18,10 +18,11 @@ from scheduler.pod_groups.group import (
     POD_GROUP,
     GroupKey,
     GroupOfPods,
+    gate_of_tree,
     group_of,
+    object_of,
     outermost,
     own_key_of,
-    quorum,
 )
 from scheduler.state.cluster_changes import Event, PodChanged, PodGroupChanged
 
@@ -47,6 +48,7 @@ class Groups:
         self._clock = clock
         self._recognized = recognized
         self._members: dict[GroupKey, dict[str, None]] = {}
+        self._waiting: dict[GroupKey, dict[str, None]] = {}  # those of them that have no node
         self._keys: dict[str, GroupKey] = {}
         self._held_since: dict[GroupKey, float] = {}  # the first first
         self._late: set[GroupKey] = set()
@@ -66,12 +68,15 @@ class Groups:
         """The uids of the group's pods that are not over."""
         if key.source != COMPOSITE:
             return self._members.get(key, {}).keys()
-        return [uid for own in self._pod_groups_in(key) for uid in self._members.get(own, ())]
-
-    def _pod_groups_in(self, key: GroupKey) -> list[GroupKey]:
-        """The PodGroups in a group of groups."""
         inside = self._cluster.pod_groups.pod_groups_in((key.namespace, key.name))
-        return [GroupKey(POD_GROUP, one.namespace, one.name) for one in inside]
+        own_keys = (GroupKey(POD_GROUP, one.namespace, one.name) for one in inside)
+        return [uid for own in own_keys for uid in self._members.get(own, ())]
+
+    def size(self, key: GroupKey) -> int:
+        """How many pods the group has that are not over. Cost: O(1)."""
+        if key.source == COMPOSITE:
+            return self._cluster.pod_groups.state(key.namespace, key.name).pods
+        return len(self._members.get(key, ()))
 
     def all(self) -> list[GroupOfPods]:
         """All groups, as they are now."""
@@ -89,10 +94,7 @@ class Groups:
 
     def object_of(self, key: GroupKey) -> AnyPodGroup | None:
         """The PodGroup or CompositePodGroup that the key names."""
-        index = self._cluster.pod_groups
-        if key.source == COMPOSITE:
-            return index.composite(key.namespace, key.name)
-        return index.get(key.namespace, key.name) if key.source == POD_GROUP else None
+        return object_of(key, self._cluster.pod_groups)
 
     def objects_of(self, group: GroupOfPods) -> Iterator[tuple[AnyPodGroup, bool]]:
         """The object of the group, then those of the groups in it; each with whether it has what it needs."""
@@ -107,25 +109,21 @@ class Groups:
                 yield own, branch.is_met(counts)
 
     def gate(self, pod: Pod) -> str:
-        """Why the pod is not to be tried before others of its group come; "" where it may be. Cost: O(1)."""
+        """Why the pod is not to be tried before others of its group come; "" where it may be.
+
+        Cost: O(levels) of a group of groups, however many pods and groups are in it.
+        """
         key = self.key_of(pod)
         if key is None or pod.node_name:
             return ""
         if key.source == COMPOSITE:
-            return self._gate_of_groups(key, pod)
+            return gate_of_tree(key, pod, self._cluster.pod_groups)
         # With one member the group says how many it needs, and why it waits if they are too few.
         alone = self.of_one(key, pod)
-        missing = alone.minimum - len(self.members(key))
+        missing = alone.minimum - self.size(key)
         if key.source == POD_GROUP or not alone.held:
             return alone.held if missing > 0 or self.object_of(key) is None else ""
         return f"waiting for {missing} of {alone.minimum} pods of group {key}" if missing > 0 else ""
-
-    def _gate_of_groups(self, key: GroupKey, pod: Pod) -> str:
-        alone = self.of_one(key, pod)
-        counts = {own.name: len(self.members(own)) for own in self._pod_groups_in(key)}
-        if alone.tree is None or alone.problem:
-            return "" if alone.problem else alone.held
-        return "" if alone.tree.is_met(counts) else quorum(alone, counts)
 
     def waiting(self, pods: Iterable[Pod]) -> list[dict[str, object]]:
         """The groups of these pods, which wait, as JSON objects in their order. Cost: O(pods)."""
@@ -140,7 +138,7 @@ class Groups:
         return {
             "group": str(key),
             "source": key.source,
-            "pods": len(self.members(key)),
+            "pods": self.size(key),
             "waiting": len(waiting),
             "minimum": alone.minimum,
             "reason": alone.problem or self.gate(waiting[0]),
@@ -164,51 +162,96 @@ class Groups:
 
     # -- what the watches show
 
-    def on_event(self, event: Event) -> Collection[str]:
-        """Something has changed, and the cluster knows it; the uids of the pods to be looked at again."""
+    def on_event(self, event: Event) -> Iterable[str]:
+        """Something has changed, and the cluster knows it; the uids of pods to be looked at again until one is tried.
+
+        An attempt takes all members that wait: one of them is enough, and others of a large group cost nothing.
+        """
         if isinstance(event, PodGroupChanged):
-            pod_group = event.new or event.old
-            assert pod_group is not None
-            is_leaf = isinstance(pod_group, PodGroup)
-            own = GroupKey(POD_GROUP if is_leaf else COMPOSITE, pod_group.namespace, pod_group.name)
-            root = self._cluster.pod_groups.root_name(pod_group)
-            key = GroupKey(COMPOSITE, pod_group.namespace, root) if root else own
-            for changed in {own, key}:  # until now it may have been on its own, and from now on it may be
-                self._note_held(changed)
-            return list(dict.fromkeys((*self.members(own), *self.members(key))))
+            return self._on_object(event)
         if not isinstance(event, PodChanged):
             return ()
-        pod, keys = event.new, []
-        if event.old is not None and (before := self._keys.get(event.old.uid)) is not None:
-            keys.append(before)
-            self._forget(event.old.uid, before)
-        if pod is not None and not pod.is_over and (now := self._own_key_of(pod)) is not None:
-            keys.append(now)
-            self._keys[pod.uid] = now
-            self._members.setdefault(now, {})[pod.uid] = None
-        # Of a group that waits for members all wait already: to look at each again with each that comes takes long.
-        outer = dict.fromkeys(map(self._outermost, keys))
-        complete = [changed for changed in outer if not self._note_held(changed)]
-        is_same = event.old is not None and pod is not None and len(set(keys)) < 2 and _counts_alike(event.old, pod)
-        return [] if is_same else list(chain.from_iterable(map(self.members, complete)))
+        before = next(filter(None, (self._forget(pod.uid) for pod in (event.old, event.new) if pod is not None)), None)
+        now = self._keep(event.new) if event.new is not None and not event.new.is_over else None
+        if before is None:
+            return self._woken((now,), only_if_held=True)  # the pod that has come is tried itself
+        if event.old and event.new and before == now and _counts_alike(event.old, event.new):
+            return ()
+        return self._woken((before, now))
 
-    def _forget(self, uid: str, key: GroupKey) -> None:
-        del self._keys[uid]
-        members = self._members[key]
-        members.pop(uid, None)
-        if not members:
-            del self._members[key]
+    def _on_object(self, event: PodGroupChanged) -> Iterable[str]:
+        changed = [one for one in (event.old, event.new) if one is not None]
+        if len(changed) > 1 and replace(changed[0], is_scheduled=changed[1].is_scheduled) == changed[1]:
+            return ()  # as when its condition is written
+        index, group = self._cluster.pod_groups, changed[0]
+        own = GroupKey(POD_GROUP if isinstance(group, PodGroup) else COMPOSITE, group.namespace, group.name)
+        self._note_held(own)  # until now it may have been on its own
+        roots = [GroupKey(COMPOSITE, one.namespace, root) for one in changed if (root := index.root_name(one))]
+        # One that comes or goes is what all in it wait for, or do not any more.
+        return chain(self._without_node(own) if len(changed) == 1 else (), self._woken([own, *roots]))
+
+    def _woken(self, own: Iterable[GroupKey | None], *, only_if_held: bool = False) -> Iterable[str]:
+        """Members without a node of these, and of the groups around them, where these wait for no others.
+
+        only_if_held: and did so until now.
+        """
+        outer = {key: self._outermost(key) for key in own if key is not None}
+        were_held = {key for key in outer.values() if key in self._held_since or key in self._late}
+        complete = {
+            key: None for key in outer.values() if not self._note_held(key) and (key in were_held or not only_if_held)
+        }
+        first = (key for key, around in outer.items() if around in complete)
+        return (uid for key in dict.fromkeys((*first, *complete)) for uid in self._without_node(key))
+
+    def _without_node(self, key: GroupKey) -> Iterator[str]:
+        if key.source != COMPOSITE:
+            yield from self._waiting.get(key, ())
+        else:
+            for name in self._cluster.pod_groups.with_waiting(key.namespace, key.name):
+                yield from self._waiting.get(GroupKey(POD_GROUP, key.namespace, name), ())
+
+    def _keep(self, pod: Pod) -> GroupKey | None:
+        """The pod is there; the group that it is a member of."""
+        if (key := self._own_key_of(pod)) is not None:
+            self._keys[pod.uid] = key
+            self._members.setdefault(key, {})[pod.uid] = None
+            if not pod.node_name:
+                self._waiting.setdefault(key, {})[pod.uid] = None
+            self._count(key)
+        return key
+
+    def _forget(self, uid: str) -> GroupKey | None:
+        """The pod is gone; the group that it was a member of."""
+        if (key := self._keys.pop(uid, None)) is not None:
+            for pods in (self._members, self._waiting):
+                pods.get(key, {}).pop(uid, None)
+                if not pods.get(key):
+                    pods.pop(key, None)
+            self._count(key)
+        return key
+
+    def _count(self, key: GroupKey) -> None:
+        if key.source == POD_GROUP:
+            self._cluster.pod_groups.count(key.namespace, key.name, self.size(key), is_waiting=key in self._waiting)
 
     def _note_held(self, key: GroupKey) -> bool:
         """Whether the group waits for members; since when, is noted."""
-        first = next((pod for uid in self.members(key) if (pod := self._cluster.pods.known(uid)) is not None), None)
-        if first is None or self.key_of(first) != key or not self.gate(replace(first, node_name="")):
+        if self._outermost(key) != key or not self._is_held(key):
             self._held_since.pop(key, None)
             self._late.discard(key)
             return False
         if key not in self._late:
             self._held_since.setdefault(key, self._clock())
         return True
+
+    def _is_held(self, key: GroupKey) -> bool:
+        if not self.size(key):
+            return False
+        if key.source == COMPOSITE:
+            state = self._cluster.pod_groups.state(key.namespace, key.name)
+            return self.object_of(key) is None or not (state.is_met or state.is_wrong)
+        first = next((pod for uid in self.members(key) if (pod := self._cluster.pods.known(uid)) is not None), None)
+        return first is not None and bool(self.gate(replace(first, node_name="")))
 
     def _placed(self, pod: Pod) -> Pod:
         assumed = None if pod.node_name else self._cluster.pods.assumed_pod(pod.uid)

@@ -273,7 +273,7 @@ class Core:
             beside=(PodDisruptionBudget,),
             limits=limits_reflector(configuration, site.connection, time.monotonic),
         )
-        time_limit = DecisionTimeLimit(time.monotonic)
+        time_limit = DecisionTimeLimit(time.monotonic, processor=time.thread_time)
         self.cluster = Cluster(
             site.features,
             is_ours=is_ours,

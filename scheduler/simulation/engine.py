@@ -145,9 +145,7 @@ class Simulation:
         self._on_decision = on_decision
         self._watcher = follower or Follower()
         self._groups = own = groups or Groups(self._cluster, lambda: self.now)
-        self._reservations = GroupReservations(
-            self._cluster, reservation_s, lambda key: len(own.members(key)), self._note
-        )
+        self._reservations = GroupReservations(self._cluster, reservation_s, own.size, self._note)
         self._retries = retries
         strict = self._cluster.fleet.features.is_strict
         self._preemptor = Preemptor(self._cluster, wins_devices=not strict) if preempts else None
@@ -225,10 +223,10 @@ class Simulation:
     def _attempt(self, entry: QueuedPod) -> None:
         if (key := self._groups.key_of(entry.pod)) is None:
             self._attempt_alone(entry)
-        elif (group := self._groups.group(key)).held:
+        elif self._groups.gate(entry.pod):
             self._queue.held(entry.pod.uid, self.now, self.now)  # to where it waits for the others
         else:
-            self._attempt_group(entry, group)
+            self._attempt_group(entry, self._groups.group(key))
 
     def _attempt_alone(self, entry: QueuedPod) -> None:
         look, message = self._look(entry.pod), ""
@@ -585,8 +583,7 @@ class Simulation:
 
     def _regroup(self, change: PodChanged) -> None:
         """Members whose group has got or lost a pod may wait for something else by now."""
-        for uid in self._groups.on_event(change):
-            self._queue.look_again(uid, self.now, "PodGroup")
+        any(self._queue.look_again(uid, self.now, "PodGroup") for uid in self._groups.on_event(change))
 
     def _forget_member(self, pod: Pod) -> None:
         if self._groups.key_of(pod) is not None:

@@ -10,7 +10,7 @@ import pytest
 from allocator.gates import DEFAULT_RELEASE
 from scheduler.output import ui_server
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
-from scheduler.output.report import ColumnTable
+from scheduler.output.table import ColumnTable
 from scheduler.version import VERSION
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.builders import watched

@@ -1,6 +1,7 @@
 """`dra status --watch` follows a cluster by watches: on a terminal, without one, and while the connection is lost."""
 
 import fcntl
+import json
 import os
 import re
 import select
@@ -196,6 +197,23 @@ def test_without_a_terminal_the_table_is_printed_again_when_it_has_changed(
     assert ["gpu.example.com", "12", "11", "1", "1"] in before
     assert after[0] == []
     assert NEW in after
+
+
+def test_table_without_lines_is_a_sentence(plane: ControlPlane, tmp_path: Path) -> None:
+    limits = tmp_path / "limits.yaml"
+    limit = {
+        "name": "few",
+        "namespaces": {"names": ["research"]},
+        "count": {"deviceClassName": "gpu.example.com"},
+        "most": 7,
+    }
+    kind = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
+    limits.write_text(json.dumps({**kind, "limits": [limit]}))
+    for by, why in ((["limit", "--config", str(limits)], "no limit holds"), (["device"], "no claim")):
+        with piped(plane.kubeconfig(), "--by", *by, "-n", "nobody") as run:
+            assert " ".join(lines(run, 1)[0]).startswith(f"{why} ")
+            run.send_signal(signal.SIGINT)
+            assert run.wait(TIMEOUT_S) == 130
 
 
 @pytest.mark.parametrize("path", ["/apis", "/resourceslices$", "/pods$"])

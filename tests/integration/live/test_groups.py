@@ -416,12 +416,11 @@ def test_group_whose_later_pods_wait_for_the_first_ones_says_after_two_minutes_w
     world.a_cluster(devices=6)
     some_of_a_job(world, "driver-0", "driver-1")
     assert world.refused("driver-0")["reason"] == "SchedulingGated"  # after ten seconds
+    text = f"waiting for 4 of 6 pods of group {NAMESPACE}/job to be created"  # others are of groups of other tests
     (event, *_) = poll_until(
-        bool,
-        lambda: [one for one in world.api.list(EVENT, NAMESPACE) if one["reason"] == "PodGroupWaiting"],
-        "an event",
+        bool, lambda: [one for one in world.api.list(EVENT, NAMESPACE) if one["note"] == text], "an event"
     )
-    assert event["note"] == f"waiting for 4 of 6 pods of group {NAMESPACE}/job to be created"
+    assert event["reason"] == "PodGroupWaiting"
     assert bound(world) == {}
     some_of_a_job(world, *(f"worker-{number}" for number in range(4)))
     for name in ("driver-0", "driver-1", *(f"worker-{number}" for number in range(4))):

@@ -266,7 +266,7 @@ def _put_tree(cluster: Cluster, branch: Branch, parent: str) -> None:
     topology = (branch.keeps,) if branch.keeps else ()
     common: dict[str, Any] = {"minimum": branch.least, "priority": PRIORITY, "topology": topology, "parent": parent}
     if branch.branches:
-        cluster.pod_groups.set_composite(CompositePodGroup("default", branch.name, **common))
+        cluster.pod_groups.set(CompositePodGroup("default", branch.name, **common))
     else:
         cluster.pod_groups.set(PodGroup("default", branch.name, **common))
     for child in branch.branches:

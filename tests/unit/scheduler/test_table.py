@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.output.placement_report import PlacementReport
-from scheduler.output.report import PLAIN, ColumnTable, TextLayout, text_of
+from scheduler.output.report import text_of
+from scheduler.output.table import PLAIN, ColumnTable, TextLayout
 from scheduler.terminal_text import printable, width_of
 from tests.unit.scheduler.manifests import (
     DRIVER,

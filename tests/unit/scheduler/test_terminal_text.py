@@ -10,7 +10,7 @@ from scheduler.attempt.pod_calls import not_scheduled
 from scheduler.extender.wire import ExtenderArgs, filter_result
 from scheduler.extender.wire import error_result as extender_error
 from scheduler.guard.reviewer import error_result, refused
-from scheduler.output.report import ColumnTable
+from scheduler.output.table import ColumnTable
 from scheduler.reporting import note_of
 from scheduler.terminal_text import padded, printable, width_of
 

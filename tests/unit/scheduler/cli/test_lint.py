@@ -691,3 +691,23 @@ def test_rows_name_request_and_selector() -> None:
     assert "request fast, selector #0: fails on 2 of the devices of class gpu (2)" in row
     items = orjson.loads(lint([*a_cluster(), claim], "-o", "json").out)["items"]
     assert "request fast, selector #0" in {one["where"] for one in items}
+
+
+def a_tree(groups: int, **of_groups: Any) -> list[Json]:
+    gang = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": "llm", **of_groups}
+    root = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
+    version = "scheduling.k8s.io/v1beta1"
+    return [
+        {**an_object(version, "CompositePodGroup", "llm", "ml"), "spec": root},
+        *({**an_object(version, "PodGroup", f"g{number}", "ml"), "spec": gang} for number in range(groups)),
+    ]
+
+
+def test_tree_of_groups_that_is_always_refused_is_found() -> None:
+    assert found(a_tree(1000)) == []
+    many = "1001 PodGroups are in it by their spec.parentCompositePodGroupName, more than 1000"
+    llm = "CompositePodGroup/ml/llm"
+    assert found(a_tree(1001)) == [("refused-tree", llm, "", f"CompositePodGroup ml/llm: {many}")]
+    ((rule, _, _, message),) = found(a_tree(1, priority=7))
+    assert rule == "refused-tree"
+    assert message.endswith("got 7 (PodGroup ml/g0) and 0 (CompositePodGroup ml/llm)")

@@ -5,11 +5,12 @@ from typing import Any
 import orjson
 import pytest
 
-from scheduler.output.report import ColumnTable
+from scheduler.output.table import ColumnTable
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,
+    a_claim,
     a_class,
     a_cluster,
     a_node,
@@ -214,6 +215,21 @@ def test_without_slices_there_is_no_answer() -> None:
     run = status([a_node(), a_class()])
     assert (run.code, run.out) == (2, "")
     assert run.err.endswith("dra: the input contains no ResourceSlice\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--by", "namespace"], "no claim holds a device"),
+        (["--by", "namespace", "-n", "ml"], "no claim in namespace ml holds a device"),
+        (["--by", "device", "-n", "ml"], "no claim in namespace ml holds a device"),
+        (["--by", "device"], ""),
+    ],
+)
+def test_table_without_lines_says_why(options: Sequence[str], why: str) -> None:
+    run = status([a_node(), a_class(), a_slice(), a_claim()], *options)
+    assert run.err.splitlines() == ([why] if why else [])
+    assert len(run.out.splitlines()) == (1 if why else 3)
 
 
 def test_without_claims_a_warning_says_that_nothing_is_shown_as_allocated() -> None:

@@ -251,6 +251,25 @@ def test_limit_within_another_leaves_what_that_has_left() -> None:
     assert not limit.is_over()
 
 
+@pytest.mark.parametrize(
+    ("by_clock", "by_processor", "is_over"), [(5.9, 2.9, False), (3.0, 3.0, True), (6.0, 0.1, True)]
+)
+def test_decision_of_a_busy_machine_has_its_time_of_the_processor(
+    by_clock: float, by_processor: float, *, is_over: bool
+) -> None:
+    now, used = [10.0], [1.0]
+    limit = DecisionTimeLimit(lambda: now[0], processor=lambda: used[0])
+    limit.give(3.0, kept_waiting_s=3.0)
+    with limit.limited():
+        now[0] += by_clock
+        used[0] += by_processor
+        assert limit.is_over() == is_over
+    limit.give(3.0)
+    with limit.limited():
+        now[0] += 3.0
+        assert limit.is_over()
+
+
 def test_time_is_limited_for_decisions_only() -> None:
     clock = itertools.count()
     time_limit = DecisionTimeLimit(lambda: next(clock), 1)

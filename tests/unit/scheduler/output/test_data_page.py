@@ -18,7 +18,7 @@ from scheduler.output.data_page import (
     element,
     tree,
 )
-from scheduler.output.report import ColumnTable
+from scheduler.output.table import ColumnTable
 from tests.unit.scheduler.output.pages import data_of
 
 HOSTILE = (

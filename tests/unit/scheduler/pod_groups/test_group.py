@@ -30,7 +30,7 @@ from scheduler.pod_groups.group import (
     GroupOfPods,
     groups_of,
 )
-from scheduler.state.pods import PodGroupIndex, index_of
+from scheduler.state.pod_groups import PodGroupIndex, index_of
 from tests.builders import a_pod
 
 
@@ -53,7 +53,7 @@ def only_group(
         if isinstance(one, PodGroup):
             index.set(one)
         else:
-            index.set_composite(one)
+            index.set(one)
     (group,) = groups_of(pods, index, recognized)
     return group
 

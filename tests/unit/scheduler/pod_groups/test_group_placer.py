@@ -1,6 +1,8 @@
 """Where a group is placed, and what is said of one that is not."""
 
-from collections.abc import Mapping
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -10,8 +12,9 @@ from allocator.model import Allocation
 from cel import Cancelled
 from scheduler.core_v1.group_terms import EXCLUSIVE, REQUIRED, GroupTerms
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.decision.cluster import Cluster
-from scheduler.pod_groups.group import LABEL, GroupKey, GroupOfPods
+from scheduler.pod_groups.group import LABEL, GroupKey, GroupOfPods, groups_of
 from scheduler.pod_groups.group_placer import missing_text, place_group
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupSteps, GroupUnknown
 from tests.builders import (
@@ -174,3 +177,31 @@ def test_no_more_members_are_placed_than_a_claim_can_be_reserved_for(own: int) -
     refused = place_group(cluster, GroupOfPods(key, members, 6))
     assert "is reserved for 256 pods already" in refusal(refused, list(members))
     assert len(nodes(place_group(cluster, GroupOfPods(key, members, 5)))) == 5
+
+
+@pytest.fixture
+def few_calls() -> Iterator[None]:
+    """Python calls fewer functions in each other than the groups have members."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 120)
+    yield
+    sys.setrecursionlimit(usual)
+
+
+@pytest.mark.usefixtures("few_calls")
+def test_group_of_more_slices_than_python_calls_functions_in_each_other_is_placed() -> None:
+    cluster = a_cluster({f"n{number}": f"r{number % 4}" for number in range(20)}, cpu="9")
+    assert len(nodes(place_group(cluster, a_group(*["1"] * 150, required="rack", slice_size=1)))) == 150
+
+
+@pytest.mark.usefixtures("few_calls")
+def test_tree_of_more_groups_than_python_calls_functions_in_each_other_is_placed() -> None:
+    cluster = Cluster(kubernetes(), is_ours=None)
+    cluster.set_node(a_node("n", {"rack": "r", "block": "b"}, allocatable=amounts(cpu="150", pods="150")))
+    cluster.pod_groups.set(CompositePodGroup("default", "tree", "", 1))
+    cluster.pod_groups.set(CompositePodGroup("default", "half", "", 150, parent="tree", topology=("block",)))
+    for number in range(150):
+        cluster.pod_groups.set(PodGroup("default", f"g{number}", "", 1, parent="half", topology=("rack",)))
+    pods = [a_pod(a_container(cpu="1"), name=f"p{number}", group=f"g{number}") for number in range(150)]
+    (group,) = groups_of(pods, cluster.pod_groups)
+    assert len(nodes(place_group(cluster, group))) == len(pods)

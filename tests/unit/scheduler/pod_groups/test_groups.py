@@ -149,11 +149,7 @@ def test_groups_of_pods_that_wait_say_how_many_do_and_what_for(room: GroupRoom) 
 
 
 def show_object(room: GroupRoom, group: PodGroup | CompositePodGroup) -> set[str]:
-    index = room.cluster.pod_groups
-    if isinstance(group, PodGroup):
-        index.set(group)
-    else:
-        index.set_composite(group)
+    room.cluster.pod_groups.set(group)
     return set(room.groups.on_event(PodGroupChanged(None, group)))
 
 
@@ -195,6 +191,6 @@ def test_pods_of_a_tree_that_loses_its_root_wait_for_it(room: GroupRoom) -> None
     show_object(room, root)
     assert show_object(room, PodGroup("default", "left", "uid-left", 1, parent="tree")) == {pod.uid}
     assert room.groups.gate(pod) == ""
-    room.cluster.pod_groups.remove_composite(root)
+    room.cluster.pod_groups.remove(root)
     assert set(room.groups.on_event(PodGroupChanged(root, None))) == {pod.uid}
     assert "has not been created yet" in room.groups.gate(pod)

@@ -411,3 +411,11 @@ def test_gated_pod_is_looked_at_again(room: QueueRoom) -> None:
     room.claims.add(("default", "missing"))
     room.queue.look_again("uid-pod", 1.0, "PodGroupChanged")
     assert room.pop(1.0) == "pod"
+
+
+def test_pod_that_waits_for_long_is_told_what_it_waits_for_by_then(room: QueueRoom) -> None:
+    room.queue.add(a_pod(name="pod", claims=(PodClaim("own", "missing"),)), 0.0)
+    room.queue.add(a_pod(name="other", claims=(PodClaim("own", "missing-too"),)), 0.0)
+    room.claims.add(("default", "missing"))
+    assert [entry.pod.name for entry in room.queue.long_gated(10.0)] == ["other"]
+    assert room.pop(10.0) == "pod"
