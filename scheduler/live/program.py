@@ -332,7 +332,7 @@ class Scheduler:
                 self._queue.remove(event.old.uid)
                 self._refusals.forget(event.old.uid)
             self._queue.on_event(event, moment)
-        any(self._queue.look_again(uid, moment, type(event).__name__) for uid in again)
+        self._groups.wake(again, lambda uid: self._queue.look_again(uid, moment, type(event).__name__))
         self._loop.wake()
 
     def _reporter(self, claims: Resource) -> Reporter:
