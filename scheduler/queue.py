@@ -1,12 +1,13 @@
 """The pending pods, and when each is tried next.
 
-A pod is in one place: `active` (to be tried, by priority, then by waiting time; those of namespaces that yield come
-last), `in flight` (being tried), `backoff` (to be retried at a certain time), `unschedulable` (rejected until an event
-may help, or for 5 minutes) or `gated` (not to be tried yet, because of its gates or missing claims). Events that occur
+A pod is in one place: `active` (to be tried, by priority, then as namespaces take turns, then by waiting time),
+`in flight` (being tried), `backoff` (to be retried at a certain time), `unschedulable` (rejected until an event may
+help, or for 5 minutes) or `gated` (not to be tried yet, because of its gates or missing claims). Events that occur
 while a pod is in flight are kept, and evaluated if it is rejected, so that no event between the attempt's view of the
 cluster and its end is lost. Time is an argument, in seconds of one monotonic clock.
 
-Differs from kube-scheduler: a pod in backoff is never tried early, and backoff has no windows of one second.
+Differs from kube-scheduler: namespaces take turns, a pod in backoff is never tried early, and backoff has no windows of
+one second.
 Source: kube-scheduler's PriorityQueue.
 """
 
@@ -16,9 +17,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heappop, heappush
 from itertools import count, islice
+from math import inf
 
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
+from scheduler.fair_queue import FairQueue, PodOrder, QueuedItem
 from scheduler.plugins.plugin import Reason, Refusal, RefusedPod
 from scheduler.plugins.profile import PLUGINS
 from scheduler.rates import backoff_s
@@ -80,6 +83,13 @@ ASKED_EVERY_S = 60.0
 """So often such a pod is asked what it waits for by now."""
 
 FLUSH_EVERY_S = 30.0
+LOOK_S = 0.001
+"""For each of its claims a pod that waits for one is looked at so much later again: a claim's events are many, and cost
+its author nothing."""
+
+FEW_CLAIMS = 32
+"""Claims of a pod that is looked at whenever one of them changes."""
+
 MOST_EVENTS = 10_000
 """Events that are kept for pods in flight; to a pod that has missed one, any may have been of help."""
 
@@ -130,6 +140,10 @@ class QueuedPod:
     """When it could be tried first; None until then."""
     gate: str = ""
     """Why it is not to be tried yet."""
+    looked_at: float = -inf
+    """When an event made us look whether it may be tried."""
+    looks_again: bool = False
+    """Whether we shall look without a further event."""
     reported_gate: str = ""
     """The gate that the pod was told of."""
     refusal: Refusal | None = None
@@ -146,19 +160,15 @@ class QueuedPod:
     seen_events: int = 0
 
     @property
-    def order(self) -> tuple[int, float, int]:
+    def order(self) -> PodOrder:
         """Higher priority first, then the longer wait, then the one that came first."""
         return -(self.pod.priority or 0), self.since, self.number
-
-
-_Active = tuple[tuple[int, float, int], str]
-"""The order of a pod that is to be tried, and its uid."""
 
 
 class Queue:
     """The queue. gate: why a pod is not to be tried yet (its claims), empty where it can be; asked again on its events.
 
-    on_move: called with each pod's new place and the reason for the move, for metrics.
+    on_move: called with each pod's new place and the reason for the move, for metrics. look_s: as `LOOK_S`.
     """
 
     def __init__(
@@ -168,18 +178,21 @@ class Queue:
         gate: Callable[[Pod], str],
         on_move: Callable[[PodPlace, str], None],
         backoff: PodBackoff = PodBackoff(),
+        look_s: float = 0.0,
     ) -> None:
         self._gate = gate
+        self._look_s = look_s
+        self._looks: list[tuple[float, str, str]] = []
         self._backoffs = backoff
         self._on_move = on_move
         self._pods: dict[str, QueuedPod] = {}
         self._counts = dict.fromkeys(PodPlace, 0)
-        self._active_in: Counter[str] = Counter()
-        self._flying_in: Counter[str] = Counter()
+        self._active_in: Counter[tuple[int, str]] = Counter()  # by priority and namespace
+        self._flying_in: Counter[tuple[int, str]] = Counter()
         self._by_place = {PodPlace.ACTIVE: self._active_in, PodPlace.IN_FLIGHT: self._flying_in}
         self._numbers = count()
-        self._active: list[_Active] = []
-        self._yielding: dict[str, list[_Active]] = {}  # active pods by namespace, whose turn is after all others'
+        self._active = FairQueue(self._is_current)
+        self._rests: Callable[[Pod], bool] = lambda _: False
         self._rests_until = now
         self._backoff: list[tuple[float, int, str]] = []
         self._waiting = _WaitingPods()
@@ -210,38 +223,30 @@ class Queue:
             self._waiting.discard(entry)
             self._land(entry)
 
-    def pop(
-        self, now: float, yields_until: Callable[[str], float] = lambda _: 0.0, rests_until: float = 0.0
-    ) -> QueuedPod | None:
+    def pop(self, now: float) -> QueuedPod | None:
         """The next pod to try, which is in flight from now on; None where there is none to be tried now.
 
-        yields_until: for each namespace; until then its pods come after all others, and none before rests_until. Of
-        several that yield the one that does so for the shortest time is first. `done`, `refused` or `failed` has to
-        follow. Cost: O(log(pods) + namespaces that yield).
+        `done`, `refused` or `failed` has to follow. Cost: O(log(pods) + namespaces whose pods rest).
         """
         self._release(now)
-        self._rests_until = rests_until
-        for namespace in [one for one in self._yielding if yields_until(one) <= now]:
-            for item in self._yielding.pop(namespace):
-                heappush(self._active, item)
-        while self._drop_stale(self._active):
-            item = heappop(self._active)
-            entry = self._pods[item[1]]
-            namespace = entry.pod.namespace
-            is_alone = namespace not in self._yielding and not self.has_others(namespace)
-            if yields_until(namespace) <= now or (is_alone and now >= rests_until):
-                self._fly(entry)
-                return entry
-            heappush(self._yielding.setdefault(namespace, []), item)
-        return None if now < rests_until else self._pop_yielding(yields_until)
-
-    def _pop_yielding(self, yields_until: Callable[[str], float]) -> QueuedPod | None:
-        self._yielding = {name: items for name, items in self._yielding.items() if self._drop_stale(items)}
-        if not self._yielding:
+        uid = self._active.pop(self._resting(now))
+        if uid is None:
             return None
-        _, uid = heappop(self._yielding[min(self._yielding, key=yields_until)])
         self._fly(self._pods[uid])
         return self._pods[uid]
+
+    def used(self, pod: Pod, amount: float) -> None:
+        """The namespace of the pod has used so much of the turns: those of its priority in others go first for that."""
+        self._active.used(pod.priority or 0, pod.namespace, amount)
+
+    def rest(self, until: float, who: Callable[[Pod], bool]) -> None:
+        """Until then such pods are not tried; in place of those before."""
+        self._rests_until, self._rests = until, who
+
+    def _resting(self, now: float) -> Callable[[str], bool]:
+        if now >= self._rests_until:
+            return lambda _: False
+        return lambda uid: self._rests(self._pods[uid].pod)
 
     def take(self, uid: str, now: float) -> QueuedPod | None:
         """Try this pod as well, out of its turn; None where it is being tried, or is not to be tried yet.
@@ -284,12 +289,12 @@ class Queue:
     def next_ready(self, now: float) -> float | None:
         """When `pop` may have a pod without another call before: `now`, later, or None for never."""
         self._release(now)
-        if self._drop_stale(self._active):
+        if self._active.has_next(self._resting(now)):
             return now
         self._drop_stale_backoff()
-        times = [self._backoff[0][0]] if self._backoff else []
-        if any(self._drop_stale(items) for items in self._yielding.values()):
-            times.append(max(now, self._rests_until))
+        times = [waiting[0][0] for waiting in (self._backoff, self._looks) if waiting]
+        if self._active.has_next(lambda _: False):
+            times.append(self._rests_until)
         if self._waiting.uids(PodPlace.UNSCHEDULABLE):
             times.append(self._next_flush)
         return min(times, default=None)
@@ -340,13 +345,13 @@ class Queue:
             entry.attempts -= 1
             self.failed(uid, now, None if until is None else until - now, why=why)
 
-    def has_others(self, namespace: str) -> bool:
-        """Whether a pod of another namespace can be tried now."""
-        return self._counts[PodPlace.ACTIVE] > self._active_in[namespace]
+    def has_others(self, pod: Pod) -> bool:
+        """Whether a pod of another namespace, of its priority or a higher one, can be tried now."""
+        return _has_others(self._active_in, pod.namespace, pod.priority or 0)
 
-    def has_others_in_flight(self, namespace: str) -> bool:
-        """Whether a pod of another namespace is being tried or bound."""
-        return self._counts[PodPlace.IN_FLIGHT] > self._flying_in[namespace]
+    def has_others_in_flight(self, namespace: str, least_priority: float = -inf) -> bool:
+        """Whether a pod of another namespace, with such a priority, is being tried or bound."""
+        return _has_others(self._flying_in, namespace, least_priority)
 
     def on_event(self, event: Event, now: float) -> None:
         """Something else than a pod of this queue has changed. Cost: O(pods that wait for reasons it matters to)."""
@@ -355,9 +360,20 @@ class Queue:
         for uid in self._concerned(event) if self._waiting else ():
             entry = self._pods[uid]
             if entry.place is PodPlace.GATED:
-                self._activate(entry, now, type(event).__name__)
+                self._look(entry, now, type(event).__name__)
             elif entry.refusal and helps(entry.pod, entry.refusal, event):
                 self._retry(entry, now, type(event).__name__)
+
+    def _look(self, entry: QueuedPod, now: float, why: str) -> None:
+        """See whether the pod may be tried: at once, or after a while if that takes long and was done just now."""
+        claims = len(entry.pod.claims)
+        ready = entry.looked_at + self._look_s * claims if claims > FEW_CLAIMS else now
+        if ready <= now:
+            entry.looked_at = now
+            self._activate(entry, now, why)
+        elif not entry.looks_again:
+            entry.looks_again = True
+            heappush(self._looks, (ready, entry.pod.uid, why))
 
     def wake(self, uid: str, now: float, why: str) -> None:
         """Try the pod again, when its backoff has gone, if it waits for an event. why: for metrics."""
@@ -382,7 +398,7 @@ class Queue:
         entry = self._pods.get(uid)
         if entry is not None and entry.place is PodPlace.ACTIVE:
             entry.since = 0.0
-            self._push_active(entry)
+            self._active.push_first((entry.order, entry.pod.uid))
 
     def is_tried(self, uid: str) -> bool:
         """Whether the pod is being tried, or will be without an event."""
@@ -413,7 +429,10 @@ class Queue:
         return (_as_json(entry) for entry in tuple(self._pods.values()))
 
     def _update(self, entry: QueuedPod, pod: Pod, now: float) -> None:
-        old, order, entry.pod = entry.pod, entry.order, pod
+        old, order = entry.pod, entry.order
+        self._count(entry, -1)
+        entry.pod = pod
+        self._count(entry, 1)
         if entry.place is PodPlace.IN_FLIGHT:
             self._remember(PodChanged(old, pod))
         elif entry.place is PodPlace.GATED:
@@ -473,12 +492,13 @@ class Queue:
     def _count(self, entry: QueuedPod, number: int) -> None:
         self._counts[entry.place] += number
         if (counts := self._by_place.get(entry.place)) is not None:
-            counts[entry.pod.namespace] += number
-            if not counts[entry.pod.namespace]:
-                del counts[entry.pod.namespace]
+            key = entry.pod.priority or 0, entry.pod.namespace
+            counts[key] += number
+            if not counts[key]:
+                del counts[key]
 
     def _push_active(self, entry: QueuedPod) -> None:
-        heappush(self._active, (entry.order, entry.pod.uid))
+        self._active.push(entry.pod.namespace, (entry.order, entry.pod.uid))
 
     def _release(self, now: float) -> None:
         """Move on what waits for time alone."""
@@ -486,6 +506,13 @@ class Queue:
             ready, number, uid = heappop(self._backoff)
             if self._is_in_backoff(uid, number, ready):
                 self._activate(self._pods[uid], now, "BackoffComplete")
+        while self._looks and self._looks[0][0] <= now:
+            _, uid, why = heappop(self._looks)
+            waiting = self._pods.get(uid)
+            if waiting is not None and waiting.looks_again:
+                waiting.looks_again = False
+                if waiting.place is PodPlace.GATED:
+                    self._look(waiting, now, why)
         if now >= self._next_flush:
             self._next_flush = now + FLUSH_EVERY_S
             for uid in list(self._waiting.uids(PodPlace.UNSCHEDULABLE)):
@@ -498,18 +525,11 @@ class Queue:
         is_there = entry is not None and entry.number == number and entry.place is PodPlace.BACKOFF
         return is_there and entry is not None and entry.ready == ready
 
-    def _drop_stale(self, items: list[_Active]) -> bool:
-        """Entries of a heap stay when their pod leaves or changes; they are recognised when they come up.
-
-        Whether any is left.
-        """
-        while items:
-            order, uid = items[0]
-            entry = self._pods.get(uid)
-            if entry is not None and entry.place is PodPlace.ACTIVE and entry.order == order:
-                return True
-            heappop(items)
-        return False
+    def _is_current(self, item: QueuedItem) -> bool:
+        """Entries stay when their pod leaves or changes; they are recognised when they come up."""
+        order, uid = item
+        entry = self._pods.get(uid)
+        return entry is not None and entry.place is PodPlace.ACTIVE and entry.order == order
 
     def _drop_stale_backoff(self) -> None:
         while self._backoff and not self._is_in_backoff(self._backoff[0][2], self._backoff[0][1], self._backoff[0][0]):
@@ -599,6 +619,10 @@ class _WaitingPods:
     def counts(self) -> Mapping[tuple[str, str], int]:
         """How many pods wait, or none by now, by scheduler name and the plugin that refused them."""
         return dict(self._counts)
+
+
+def _has_others(counts: Mapping[tuple[int, str], int], namespace: str, least_priority: float) -> bool:
+    return any(priority >= least_priority and other != namespace for priority, other in counts)
 
 
 def _refusers(pod: Pod, reasons: Iterable[Reason]) -> set[tuple[str, str]]:

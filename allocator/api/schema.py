@@ -9,10 +9,10 @@ Source: https://docs.pydantic.dev/latest/errors/validation_errors/ for the types
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Generic, LiteralString, TypeVar, Union, get_args, get_origin
 
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, SchemaValidator, ValidationError, core_schema
 from typing_extensions import is_typeddict
@@ -213,6 +213,8 @@ _ABSENT = object()
 MOST_ERRORS = 1 << 13
 """Errors of an object that are all reported: several unknown fields in each device of a slice are among them."""
 
+_NO_TIME: LiteralString = "must be a time such as 2026-01-31T12:00:00Z"
+
 _TRIES = 2  # the second sees what the first has repaired
 _REPAIRS: Mapping[str, tuple[str, object]] = {
     "string_type": ("must be a string", ""),
@@ -225,7 +227,7 @@ _REPAIRS: Mapping[str, tuple[str, object]] = {
     "dict_type": ("must be an object", {}),
     "invalid_key": ("the field's name must be a string", _ABSENT),
     "quantity": ("must be a quantity such as 80Gi, 500m or 4", "0"),
-    "timestamp": ("must be a time such as 2026-01-31T12:00:00Z", None),
+    "timestamp": (_NO_TIME, None),
 }
 """pydantic's type of an error -> what to say, and the neutral value with which the other rules are tried."""
 
@@ -253,10 +255,10 @@ def _quantity(value: object) -> Quantity:
 
 def _timestamp(text: str) -> str:
     if _RFC3339.fullmatch(text):
-        with suppress(ValueError):
-            datetime.fromisoformat(text)
+        with suppress(ValueError, OverflowError):
+            datetime.fromisoformat(text).astimezone(UTC)  # of a year from 1 to 9999 there as well
             return text
-    raise PydanticCustomError("timestamp", "no time")
+    raise PydanticCustomError("timestamp", _NO_TIME)
 
 
 _RFC3339 = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})")

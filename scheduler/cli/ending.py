@@ -84,6 +84,8 @@ def ending_quietly() -> Iterator[None]:
     except BrokenPipeError:
         _drop_output()
         sys.exit(CLOSED_PIPE)
+    except MemoryError:
+        stop("the memory that this process may have is used up: give it more, or less input")
     except OSError as error:
         _drop_output()
         with suppress(OSError):  # standard error may be what cannot be written

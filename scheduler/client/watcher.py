@@ -58,13 +58,14 @@ class WatchBackoff:
     def delay_s(self, failures: int, error: CallFailed | None, chance: float) -> float:
         """The wait after this many failures in a row. chance: 0 to 1.
 
-        error: of the last one, None if a watch just ended; a server that says when to come again is not asked before.
+        error: of the last one, None if a watch just ended. A server that says when to come again is not asked before,
+        but for what is longer than the longest wait: who stands between it and us may say anything.
         """
-        asked = error.retry_after_s if isinstance(error, ApiError) else None
+        asked = min((error.retry_after_s or 0.0) if isinstance(error, ApiError) else 0.0, self.longest_s)
         if failures <= 1:
-            return asked or 0.0
+            return asked
         wait = backoff_s(failures - 1, self.first_s, self.longest_s)
-        return max(wait * (1 + self.jitter * chance), asked or 0.0)
+        return max(wait * (1 + self.jitter * chance), asked)
 
 
 # The watcher: reports all events of one resource, through broken watches, expired versions and restarts of the server.

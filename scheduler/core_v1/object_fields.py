@@ -14,7 +14,7 @@ from pydantic_core import ValidationError, core_schema
 from allocator.api import names
 from allocator.api.findings import MAPS, FieldError, path_of
 from allocator.api.metadata import finalizer_errors
-from allocator.api.schema import CheckedBy, Reader
+from allocator.api.schema import CheckedBy, Reader, Timestamp
 from allocator.model import NodeSelector, Requirement, Term
 
 NamespacedName = tuple[str, str]
@@ -102,8 +102,8 @@ class ObjectMetaFields(ObjectFields):
     uid: str | None = None
     resourceVersion: str | None = None  # noqa: N815 - the API's name
     generation: int | None = None
-    creationTimestamp: str | None = None  # noqa: N815 - the API's name
-    deletionTimestamp: str | None = None  # noqa: N815 - the API's name
+    creationTimestamp: Timestamp | None = None  # noqa: N815 - the API's name
+    deletionTimestamp: Timestamp | None = None  # noqa: N815 - the API's name
     labels: dict[str, str] | None = None
     ownerReferences: list[OwnerFields] | None = None  # noqa: N815 - the API's name
     finalizers: list[str] | None = None

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from allocator.api.schema import Timestamp
 from allocator.model import Container
 from cel.values.quantity import Quantity
 from scheduler.core_v1.object_fields import ObjectFields
@@ -112,7 +113,7 @@ class PodStatusFields(ObjectFields):
 
     phase: str | None = None
     nominatedNodeName: str | None = None  # noqa: N815 - the API's name
-    startTime: str | None = None  # noqa: N815 - the API's name
+    startTime: Timestamp | None = None  # noqa: N815 - the API's name
     conditions: list[PodConditionFields] | None = None
     resourceClaimStatuses: list[ClaimStatusFields] | None = None  # noqa: N815 - the API's name
     extendedResourceClaimStatus: object = None  # noqa: N815 - the API's name

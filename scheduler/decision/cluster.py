@@ -26,7 +26,8 @@ from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.filters import NodeOrder, PodSignatures
-from scheduler.decision.schedule_result import DecisionTimeLimit, Placed
+from scheduler.decision.schedule_result import Placed
+from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.scorer import NodeScorer, scorer_of
 from scheduler.plugins.node_affinity import named_nodes

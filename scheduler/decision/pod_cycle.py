@@ -29,15 +29,8 @@ from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import DeviceTerms, attribute_terms
 from scheduler.decision.filters import Groups, after_devices, feasible, fit_error, refused_by_all, rejections
-from scheduler.decision.schedule_result import (
-    Failed,
-    NotPlaced,
-    OutOfTime,
-    Placed,
-    ScheduleResult,
-    TooLong,
-    with_allocations,
-)
+from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult, with_allocations
+from scheduler.decision.time_limits import TooLong
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME

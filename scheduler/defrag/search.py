@@ -18,7 +18,8 @@ from allocator.words import counted
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide, decide_claim
-from scheduler.decision.schedule_result import NotPlaced, Placed, ScheduleResult, TooLong
+from scheduler.decision.schedule_result import NotPlaced, Placed, ScheduleResult
+from scheduler.decision.time_limits import TooLong
 from scheduler.defrag.movable import Forbidden, Movability, Mover, MoversByNode, MoveRules, RoomNeed
 from scheduler.defrag.targets import EmptyNodes, FittingTarget, Target, TargetPlace, ToFit, Uids, Way
 from scheduler.preemption.victims import least_devices

@@ -19,7 +19,7 @@ from allocator.outcome import AllocationError, Exhausted
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
-from scheduler.decision.schedule_result import NamespaceShare, TooLong
+from scheduler.decision.time_limits import NamespaceShare, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke

@@ -28,16 +28,8 @@ from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import PodCycle, decide
-from scheduler.decision.schedule_result import (
-    Failed,
-    NamespaceShare,
-    NotPlaced,
-    OutOfTime,
-    Placed,
-    ScheduleResult,
-    TooLong,
-    timed_out,
-)
+from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
+from scheduler.decision.time_limits import FACTOR, NamespaceShare, TooLong, timed_out
 from scheduler.live.endings import LOST_S, Endings, GroupConditions, KnownGroups, LoopDependencies, summary, with_text
 from scheduler.live.group_cycle import GroupCycle
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
@@ -76,6 +68,9 @@ SEEN_S = 1.0
 
 LULL_S = 3.0
 """Others count as there until they have asked for nothing for so long: as long as a decision about a group may take."""
+
+TURN_S = 0.001
+"""What a turn counts at least for its namespace, even if nothing is decided in it."""
 
 SHARE_S = 1.0
 """How soon a pod is retried whose namespace waits for the answers to as many writes as it may."""
@@ -159,7 +154,10 @@ class Loop:
             await asyncio.sleep(0)  # watches and writes have their turn after every decision
 
     def _next(self, now: float) -> QueuedPod | None:
-        return self._queue.pop(now, self._time.yields_until, self._time.rests_until)
+        entry = self._queue.pop(now)
+        if entry is not None:
+            self._queue.used(entry.pod, TURN_S)
+        return entry
 
     def _report_gated(self, now: float) -> None:
         """Tell the pods that have waited long for their claims, or for others of their group.
@@ -200,7 +198,7 @@ class Loop:
             return
         if self._is_held(entry, started):
             return
-        self._time.tried(pod.namespace, started)
+        self._time.tried(pod.namespace, pod.priority or 0, started)
         if not pod.node_name and (key := self._known.groups.key_of(pod)) is not None:
             self._attempt_group(entry, key, started)
         else:
@@ -211,9 +209,11 @@ class Loop:
         namespace, began = entry.pod.namespace, self._processor()
         self.group_cycle.attempt(entry, key, started)
         self._group_decided_at = now = self._clock()
-        self._time.spent_on_group(namespace, self._processor() - began, now)
+        took_s = self._processor() - began
+        self._time.spent(namespace, took_s, now)
+        self._queue.used(entry.pod, FACTOR * took_s)  # groups are interrupted by nobody
         if self._queue.has_others_in_flight(namespace) or self._time.others_tried_at(namespace) + SEEN_S > now:
-            self._time.rest(now - started, now)
+            self._queue.rest(now + (now - started), lambda pod: self._known.groups.key_of(pod) is not None)
 
     def _attempt_alone(self, entry: QueuedPod, started: float) -> None:
         pod = entry.pod
@@ -236,7 +236,9 @@ class Loop:
         self._cluster.expect(pod, [one.claim for one in pod_claims])
         decided, won = self._decide(entry, pod_claims, reasons, started)
         took_s = self._clock() - started
-        self._time.spent(pod.namespace, self._processor() - began, started + took_s)
+        used_s = self._processor() - began
+        self._time.spent(pod.namespace, used_s, started + took_s)
+        self._queue.used(pod, used_s)
         if isinstance(decided, OutOfTime):
             self._go_on_later(entry, took_s, started)
             return
@@ -318,20 +320,23 @@ class Loop:
     def _lets_others_go_first_until(self, entry: QueuedPod, now: float) -> float:
         """Until when the pod waits, as its namespace has used its share of time and others need it; 0 if it need not.
 
+        Others of a lower priority have to wait themselves.
+
         A decision that is known to be costly is not gone on with while others are being bound either: their calls wait
         as long as it takes. That about a group has no slices in between which others are decided: it waits until those
         are seen who came meanwhile, and until they ask for nothing more.
         """
-        namespace = entry.pod.namespace
+        namespace, priority = entry.pod.namespace, entry.pod.priority or 0
         until = self._time.waits_until(namespace)
         if until <= now:
             return 0.0
-        others = self._queue.has_others(namespace)
-        if others or (entry.spent_s > 0 and self._queue.has_others_in_flight(namespace)):
+        others = self._queue.has_others(entry.pod)
+        if others or (entry.spent_s > 0 and self._queue.has_others_in_flight(namespace, priority)):
             return until
         if self._known.groups.key_of(entry.pod) is None:
             return 0.0
-        return min(until, max(self._group_decided_at + SEEN_S, self._time.others_tried_at(namespace) + LULL_S))
+        tried_at = self._time.others_tried_at(namespace, priority)
+        return min(until, max(self._group_decided_at + SEEN_S, tried_at + LULL_S))
 
     def _left_until(self, entry: QueuedPod, claims: Iterable[ClaimObject], now: float) -> float:
         """Until when the pod is left to another process: that has shown its work on the claims only a moment ago."""

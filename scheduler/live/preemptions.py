@@ -21,7 +21,8 @@ from scheduler.attempt.eviction import StoredRecord
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.decision.schedule_result import MOST_S, NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.decision.time_limits import MOST_S
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
 from scheduler.pod_groups.group_reservations import GroupReservations

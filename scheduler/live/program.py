@@ -27,7 +27,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.client.watch_states import Undecoded
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, claim_keys
-from scheduler.decision.schedule_result import MOST_S
+from scheduler.decision.time_limits import MOST_S
 from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
 from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
@@ -37,7 +37,7 @@ from scheduler.output.ui_server import PATH, Ui, UiSource
 from scheduler.plugins.profile import REASONS
 from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.groups import Groups
-from scheduler.queue import PodBackoff, PodPlace, Queue
+from scheduler.queue import LOOK_S, PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, PreemptionMode
@@ -244,7 +244,7 @@ class Scheduler:
             self._configuration.pod_max_backoff_s,
             self._configuration.pod_max_in_unschedulable_pods_s,
         )
-        return Queue(self._clock(), gate=self._gate, on_move=self._metrics.queued, backoff=backoff)
+        return Queue(self._clock(), gate=self._gate, on_move=self._metrics.queued, backoff=backoff, look_s=LOOK_S)
 
     def _gate(self, pod: Pod) -> str:
         """Why the pod is not to be tried yet."""

@@ -17,7 +17,7 @@ from allocator.outcome import AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.decision.schedule_result import TooLong
+from scheduler.decision.time_limits import TooLong
 from scheduler.defrag.movable import Forbidden, Movability, Mover, MoversByNode, MoveRules
 from scheduler.defrag.search import NO_PLACE, Move, MoveSearch, OverBudgetError, SearchLimits, belonging, moved
 from scheduler.defrag.targets import ClosedNodes, own_devices, unknown_users

@@ -46,7 +46,7 @@ def _reach_of(node: Node) -> Hashable:
 
 
 def _is_own(who: RefusedPod, event: ClaimChanged) -> bool:
-    return event.key in awaited_claims(who.pod)
+    return event.key[0] == who.pod.namespace and event.key in awaited_claims(who.pod)  # which may be very many
 
 
 def _is_own_or_released(who: RefusedPod, event: ClaimChanged) -> bool:

@@ -28,7 +28,7 @@ from scheduler.client.watcher import Reflector, Watcher
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.schedule_result import DecisionTimeLimit
+from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.kinds import KINDS, WatchedClaim
 from scheduler.plugins.profile import Profile
 from scheduler.repair import EVERY_S, ClaimStatuses, Leftover, Sweep, epoch_after, recover

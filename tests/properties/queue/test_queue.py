@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.plugins.plugin import Refusal
 from scheduler.plugins.profile import REASONS
-from scheduler.queue import PodPlace, Queue, helps
+from scheduler.queue import FEW_CLAIMS, LOOK_S, PodPlace, Queue, helps
 from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
@@ -251,3 +252,38 @@ def test_any_history_leaves_each_pod_where_the_naive_queue_has_it(first: list[Po
         else:
             getattr(both, name)(*arguments)
         both.agree()
+
+
+@given(st.lists(st.floats(0.0, 2.0), max_size=30), st.sampled_from([1, FEW_CLAIMS, FEW_CLAIMS + 1, 1000]))
+def test_how_often_a_pod_of_many_claims_is_looked_at_is_not_for_the_events_of_these_to_say(
+    waits: list[float], number: int
+) -> None:
+    """Yet the last event is never forgotten: once it was the one that was missing, the pod is tried."""
+    looks: list[float] = []
+    now, is_missing = 10.0, True
+
+    def gate(_: Pod) -> str:
+        looks.append(now)
+        return "missing" if is_missing else ""
+
+    queue = Queue(now, gate=gate, on_move=lambda *_: None, look_s=LOOK_S)
+    pod = replace(a_pod(name="pod"), claims=tuple(PodClaim(f"c{one}", f"c{one}") for one in range(number)))
+    queue.add(pod, now)
+    looks.clear()
+    event = ClaimChanged(None, a_claim(namespace=pod.namespace, name="c0"))
+    for wait in waits:
+        now += wait / 10
+        queue.on_event(event, now)
+        assert queue.pop(now) is None
+    if number > FEW_CLAIMS:
+        assert all(later - before >= LOOK_S * number * 0.999 for before, later in pairwise(looks))
+    else:
+        assert len(looks) == len(waits)
+    is_missing = False
+    queue.on_event(event, now)
+    ready = queue.next_ready(now)
+    assert ready is not None
+    assert ready <= now + LOOK_S * number
+    now = ready
+    assert (found := queue.pop(now)) is not None
+    assert found.pod == pod

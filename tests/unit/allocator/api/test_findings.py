@@ -123,7 +123,13 @@ def test_time_is_written_as_in_rfc_3339(time: str) -> None:
     assert error_paths({**a_class(), "metadata": {"name": "a", "creationTimestamp": time}}) == []
 
 
-@pytest.mark.parametrize("time", ["", "today", "2026-01-31", "2026-13-01T00:00:00Z", "2026-01-31 12:00:00Z", 5])
+@pytest.mark.parametrize(
+    "time",
+    [
+        *("", "today", "2026-01-31", "2026-13-01T00:00:00Z", "2026-01-31 12:00:00Z", 5),
+        *("0000-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"),  # no time in UTC
+    ],
+)
 def test_what_is_no_time_is_refused(time: object) -> None:
     raw = {**a_class(), "metadata": {"name": "a", "creationTimestamp": time}}
     assert error_paths(raw) == ["metadata.creationTimestamp"]

@@ -95,6 +95,16 @@ BROKEN_OBJECTS = [
         id="negative replicas",
     ),
     pytest.param(a_node("n", taints=5), "Node n: spec.taints: must be a list (got 5)", id="taints that are none"),
+    pytest.param(
+        a_pod("p", metadata={"creationTimestamp": "0001-01-01T00:00:00+14:00"}),
+        "Pod default/p: metadata.creationTimestamp: must be a time such as 2026-01-31T12:00:00Z (got",
+        id="a year before the first",
+    ),
+    pytest.param(
+        {**a_pod("p"), "status": {"startTime": "yesterday"}},
+        'Pod default/p: status.startTime: must be a time such as 2026-01-31T12:00:00Z (got "yesterday")',
+        id="a start that is no time",
+    ),
     pytest.param({"kind": "Pod"}, "is not a Kubernetes object: apiVersion and kind must be strings", id="no version"),
 ]
 

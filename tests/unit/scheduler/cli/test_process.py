@@ -2,6 +2,7 @@
 
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
@@ -47,6 +48,22 @@ def test_the_program_runs_from_any_folder_and_its_output_does_not_depend_on_the_
     }
     assert len(outputs) == 1
     assert outputs.pop().startswith(b"apiVersion: v1\nkind: List\nitems:\n")
+
+
+def test_input_that_does_not_fit_into_memory_is_reported_in_one_line() -> None:
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    run = subprocess.run(
+        program("status", "/dev/zero"),
+        preexec_fn=limited,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert "memory" in without_progress(run.stderr)
+    assert "Traceback" not in run.stderr
 
 
 def test_a_reader_that_stops_early_is_no_error_to_report(tmp_path: Path) -> None:

@@ -1,6 +1,11 @@
 """Waits between failed calls."""
 
-from scheduler.client.errors import ApiError, ApiStatus, Unanswered
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.client.errors import ApiError, ApiStatus, Unanswered, api_error
 from scheduler.client.watcher import WatchBackoff
 
 CUT = Unanswered("GET /x", "cut", is_ambiguous=True)
@@ -24,3 +29,18 @@ def test_server_that_says_when_to_come_again_is_not_asked_before() -> None:
     assert WatchBackoff().delay_s(1, busy, 0.0) == 7.0
     assert WatchBackoff().delay_s(2, busy, 0.0) == 7.0
     assert WatchBackoff().delay_s(9, busy, 0.0) == 30.0
+
+
+@given(
+    st.sampled_from([408, 410, 429, 500, 503]),
+    st.one_of(st.integers(-5, 10**30).map(str), st.just("9" * 5000), st.text(max_size=8)),
+    st.one_of(st.integers(-5, 2**64 - 1), st.floats(allow_nan=False), st.text(max_size=3), st.booleans(), st.none()),
+    st.integers(0, 100),
+)
+def test_whatever_stands_between_keeps_a_watch_from_asking_for_no_longer_than_the_longest_wait(
+    status: int, header: str, in_details: object, failures: int
+) -> None:
+    body = json.dumps({"kind": "Status", "details": {"retryAfterSeconds": in_details}}).encode()
+    backoff = WatchBackoff()
+    wait_s = backoff.delay_s(failures, api_error("GET /x", status, body, header), 1.0)
+    assert 0.0 <= wait_s <= backoff.longest_s * (1 + backoff.jitter)

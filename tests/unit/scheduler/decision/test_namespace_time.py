@@ -1,10 +1,11 @@
-from scheduler.decision.schedule_result import (
+from math import inf
+
+from scheduler.decision.time_limits import (
     BURST_S,
     FACTOR,
     FREE_S,
-    GROUPS_MOST_S,
     MOST_NAMESPACES,
-    REST_FACTOR,
+    MOST_PRIORITIES,
     NamespaceShare,
 )
 
@@ -47,32 +48,13 @@ def test_namespaces_that_wait_no_more_are_forgotten_once_there_are_many() -> Non
     assert time.waits_until("last") > 1000.0
 
 
-def test_namespace_yields_for_the_cheapest_group_and_need_not_wait_for_it() -> None:
+def test_of_each_namespace_it_is_known_when_another_one_of_such_a_priority_was_tried_last() -> None:
     time = NamespaceShare()
-    time.spent_on_group("team", 0.01, 10.0)
-    assert (time.yields_until("team"), time.waits_until("team")) == (10.0 + FACTOR * 0.01, 0.0)
-    time.spent_on_group("team", 0.01, 10.0)
-    assert time.yields_until("team") == 10.0 + FACTOR * 0.01 + FACTOR * 0.01
-    assert time.yields_until("other") == 0.0
-
-
-def test_what_groups_took_while_nobody_else_was_there_is_not_paid_for_long() -> None:
-    time = NamespaceShare()
-    for second in range(100):
-        time.spent_on_group("team", 1.0, float(second))
-    assert time.yields_until("team") == 99.0 + GROUPS_MOST_S
-
-
-def test_others_get_as_long_as_a_decision_about_a_group_took() -> None:
-    time = NamespaceShare()
-    time.rest(0.5, 10.0)
-    assert time.rests_until == 10.0 + REST_FACTOR * 0.5
-
-
-def test_namespaces_that_yield_no_more_are_forgotten_once_there_are_many() -> None:
-    time = NamespaceShare()
-    for number in range(MOST_NAMESPACES + 1):
-        time.spent_on_group(f"namespace-{number}", 0.01, 0.0)
-    time.spent_on_group("last", 0.01, 1000.0)
-    assert time.yields_until("namespace-0") == 0.0
-    assert time.yields_until("last") > 1000.0
+    assert time.others_tried_at("a") == -inf
+    for namespace, priority, at in [("a", 0, 1.0), ("b", 0, 2.0), ("c", 9, 3.0), ("a", 0, 4.0), ("a", 0, 5.0)]:
+        time.tried(namespace, priority, at)
+    assert [time.others_tried_at(one) for one in ("a", "b", "c")] == [3.0, 5.0, 5.0]
+    assert [time.others_tried_at("a", 9), time.others_tried_at("c", 9)] == [3.0, -inf]
+    for number in range(MOST_PRIORITIES - 1):
+        time.tried("d", 10 + number, 6.0)
+    assert time.others_tried_at("d") == 5.0

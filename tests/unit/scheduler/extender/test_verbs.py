@@ -14,7 +14,7 @@ from allocator.model import Allocation, Claim
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.schedule_result import FACTOR, DecisionTimeLimit
+from scheduler.decision.time_limits import FACTOR, DecisionTimeLimit
 from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs

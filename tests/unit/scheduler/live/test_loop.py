@@ -459,11 +459,10 @@ def test_costly_groups_go_on_once_others_have_asked_for_nothing_for_a_while(
     assert asyncio.run(act()) == [before, before, [*before, "dear-1"]]
 
 
-@pytest.mark.parametrize("priority", [None, 1000])
 def test_pods_of_others_wait_for_one_decision_about_a_group_however_many_cheap_ones_a_namespace_has(
-    room: LoopRoom, monkeypatch: pytest.MonkeyPatch, priority: int | None
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """150 groups are there before the first of 20 pods of another namespace comes, whatever their priority."""
+    """150 groups are there before the first of 20 pods of another namespace comes."""
     turns: list[str] = []
     came: dict[str, int] = {}
     waited: dict[str, int] = {}
@@ -487,7 +486,7 @@ def test_pods_of_others_wait_for_one_decision_about_a_group_however_many_cheap_o
         monkeypatch.setattr(room.loop.group_cycle, "attempt", attempt)
         monkeypatch.setattr("scheduler.live.loop.decide", decided)
         for number in range(150):
-            group = a_pod(name=f"group-{number}", labels={GROUP: f"group-{number}"}, priority=priority)
+            group = a_pod(name=f"group-{number}", labels={GROUP: f"group-{number}"})
             room.queue.add(replace(group, namespace="many"), room.now)
         running = asyncio.create_task(room.loop.run())
         while len(turns) < 150:
@@ -581,7 +580,59 @@ def test_pod_of_a_namespace_that_waits_is_held_while_others_are_to_be_tried(
         running.cancel()
 
     asyncio.run(act())
-    assert turns == ["dear-0", "other-0", "other-1"]
+    assert turns[:4] == ["dear-0", "other-0", "other-1", "dear-1"]
+
+
+def test_pod_waits_for_one_quick_decision_of_a_namespace_with_a_pile_of_them(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[str] = []
+
+    def decided(_view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
+        turns.append(pod.namespace)
+        room.now += 0.003
+        if len(turns) == 5:
+            room.add("other-0", "other-1")
+        room.queue.done(pod.uid)
+        return Failed("no matter")
+
+    async def act() -> None:
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        for number in range(20):
+            room.queue.add(replace(a_pod(name=f"pile-{number}"), namespace="pile"), room.now)
+        running = asyncio.create_task(room.loop.run())
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns[5:9] == ["default", "pile", "default", "pile"]
+
+
+def test_costly_pod_of_a_higher_priority_waits_for_none_of_a_lower_one(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for those that are to be tried nor for those that are being bound."""
+    turns: list[str] = []
+
+    def decided(view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
+        turns.append(pod.name)
+        if pod.name == "other":
+            return Failed("no matter")
+        room.now += view.time_limit.most_s
+        return OutOfTime("timed out")
+
+    async def act() -> None:
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        room.add("bound")
+        assert room.queue.pop(room.now)
+        room.add("other")
+        room.queue.add(replace(a_pod(name="dear", priority=1), namespace="dear"), room.now)
+        running = asyncio.create_task(room.loop.run())
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns == ["dear"] * 5 + ["other"]
 
 
 def test_namespace_does_not_wait_for_what_the_machine_did_beside_its_decisions(
@@ -600,12 +651,12 @@ def test_namespace_does_not_wait_for_what_the_machine_did_beside_its_decisions(
         monkeypatch.setattr("scheduler.live.loop.decide", decided)
         for name in ("team-0", "team-1"):
             room.queue.add(replace(a_pod(name=name), namespace="team"), room.now)
-        room.add("other")
+        room.add("other-0", "other-1")
         await room.go_on()
         running.cancel()
 
     asyncio.run(act())
-    assert turns[:3] == ["team-0", "team-1", "other"]
+    assert turns[:4] == ["team-0", "other-0", "team-1", "other-1"]
 
 
 def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_bound(

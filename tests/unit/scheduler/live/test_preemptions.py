@@ -16,7 +16,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
-from scheduler.decision.schedule_result import MOST_S, DecisionTimeLimit, NotPlaced, Placed
+from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.decision.time_limits import MOST_S, DecisionTimeLimit
 from scheduler.live.endings import summary, with_text
 from scheduler.live.preemptions import SPARED, NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
 from scheduler.plugins.plugin import Refusal

@@ -1,0 +1,130 @@
+"""How long a decision may take, and what share of the time a namespace has: `scheduler.live.loop` asks for both."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+
+from allocator.outcome import AllocationError
+from cel import Cancelled
+
+# The time limit of one decision: its cost depends on what users write, and no pod may block all others.
+#
+# A decision that takes longer fails, and its pod is retried after its backoff. Intermediate results are kept, so that
+# the next attempt continues from there. The rest of the program gets its turn in between. Source: kube-scheduler's
+# DynamicResources plugin, filterTimeout.
+
+
+MOST_S = 3.0
+"""Many times what the first decision of its kind takes on thousands of nodes, and less than an answer of the API server
+is waited for: calls under way are heard in time."""
+
+
+class TooLong(AllocationError):
+    """The decision has taken all its time."""
+
+
+def timed_out(most_s: float) -> str:
+    """What pods say whose decision takes too long."""
+    return f"timed out: the decision takes more than {most_s:g} s"
+
+
+class DecisionTimeLimit:
+    """The time that a decision has. clock: seconds that only go forward; None where decisions may take all time.
+
+    processor: seconds of the processor's time, of which a decision has no more either.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] | None = None,
+        most_s: float = MOST_S,
+        processor: Callable[[], float] | None = None,
+    ) -> None:
+        self.most_s = most_s
+        self._kept_waiting_s = 0.0
+        self._clock = clock or (lambda: 0.0)
+        self._processor = processor or (lambda: 0.0)
+        self._ends = inf, inf
+
+    def give(self, most_s: float, kept_waiting_s: float = 0.0) -> None:
+        """Decisions from now on have so long; by the clock, longer where the processor kept them waiting."""
+        self.most_s, self._kept_waiting_s = most_s, kept_waiting_s
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Limits the time that the context is open; within another, what is left of that too. Raises TooLong."""
+        outer = self._ends
+        by_clock = self._clock() + self.most_s + self._kept_waiting_s
+        self._ends = min(outer[0], by_clock), min(outer[1], self._processor() + self.most_s)
+        try:
+            yield
+        except Cancelled as error:
+            raise TooLong(timed_out(self.most_s)) from error
+        finally:
+            self._ends = outer
+
+    def is_over(self) -> bool:
+        """Whether it is time to give up; never outside of `limited`."""
+        by_clock, by_processor = self._ends
+        return self._clock() >= by_clock or self._processor() >= by_processor
+
+
+# Decision time by namespace: a namespace with expensive decisions waits while others have pending pods.
+#
+# The cost of a decision depends on what users write. If others need it, one namespace gets a twentieth of the decision
+# time. A namespace with cheap decisions never waits. What counts is the processor's time: that a busy machine keeps the
+# process waiting is no namespace's doing.
+
+
+FREE_S = 0.05
+"""A decision that takes no longer costs its namespace nothing."""
+
+BURST_S = 0.15
+"""So much more a namespace may take at once before it waits: its decision may fill caches that all need."""
+
+FACTOR = 20.0
+"""For so many times the rest of the decision's time the others go first."""
+
+MOST_NAMESPACES = 1024
+"""Namespaces after which those are forgotten that wait no more."""
+
+MOST_PRIORITIES = 64
+"""Priorities after which those are forgotten of which no pod was tried for the longest time."""
+
+
+class NamespaceShare:
+    """Until when each namespace lets others go first, by a clock that only goes forward."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+        self._tried: dict[int, dict[str, float]] = {}
+        """Of each priority the two namespaces of which a pod was tried last, and when: one of them is another."""
+
+    def tried(self, namespace: str, priority: int, now: float) -> None:
+        """A decision for a pod of the namespace begins."""
+        tried = self._tried.pop(priority, {})
+        self._tried[priority] = tried
+        tried.pop(namespace, None)
+        tried[namespace] = now
+        if len(tried) > 2:
+            del tried[next(iter(tried))]
+        if len(self._tried) > MOST_PRIORITIES:
+            del self._tried[next(iter(self._tried))]
+
+    def others_tried_at(self, namespace: str, least_priority: float = -inf) -> float:
+        """When a decision for a pod of another namespace, with such a priority, began last."""
+        tried = (two for priority, two in self._tried.items() if priority >= least_priority)
+        return max((at for two in tried for other, at in two.items() if other != namespace), default=-inf)
+
+    def spent(self, namespace: str, duration_s: float, now: float) -> None:
+        """A decision for a pod of the namespace has ended, and taken so much of the processor's time."""
+        if duration_s <= FREE_S:
+            return
+        unused = now - FACTOR * BURST_S
+        self._until[namespace] = max(self.waits_until(namespace), unused) + FACTOR * (duration_s - FREE_S)
+        if len(self._until) > MOST_NAMESPACES:
+            self._until = {name: until for name, until in self._until.items() if until > unused}
+
+    def waits_until(self, namespace: str) -> float:
+        """When the namespace need not wait any more; 0 where it never had to."""
+        return self._until.get(namespace, 0.0)
