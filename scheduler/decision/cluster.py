@@ -28,8 +28,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.filters import NodeOrder, PodSignatures
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.time_limits import DecisionTimeLimit
+from scheduler.node_policies import NodeScorer, scorer_of
 from scheduler.node_policies.free_resources import FreeByNode
-from scheduler.node_policies.scorer import NodeScorer, scorer_of
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile, in_order
 from scheduler.state.claims import (

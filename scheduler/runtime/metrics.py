@@ -29,10 +29,10 @@ from prometheus_client.registry import Collector
 
 from allocator.limit_use import LimitStatus
 from allocator.limits import ONE_DEVICE
+from scheduler import VERSION
 from scheduler.attempt.decision import AttemptOutcome
 from scheduler.repair import Leftover
 from scheduler.state.invariants import Invariant
-from scheduler.version import VERSION
 
 _LOG = logging.getLogger(__name__)
 

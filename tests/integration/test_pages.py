@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from allocator.gates import DEFAULT_RELEASE
+from scheduler import VERSION
 from scheduler.output import ui_server
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
 from scheduler.output.table import ColumnTable
-from scheduler.version import VERSION
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.builders import watched
 from tests.controlplane.fleet import EXAMPLES
