@@ -29,8 +29,15 @@ from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import DeviceTerms, attribute_terms
 from scheduler.decision.filters import Groups, after_devices, feasible, fit_error, refused_by_all, rejections
-from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult, with_allocations
-from scheduler.decision.time_limits import TooLong
+from scheduler.decision.schedule_result import (
+    Failed,
+    NotPlaced,
+    OutOfTime,
+    Placed,
+    ScheduleResult,
+    TooLong,
+    with_allocations,
+)
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
@@ -188,7 +195,7 @@ class PodCycle:
             return CLAIMS, problem
         if self.cluster.fleet.features.has(ADMIN_ACCESS):
             for claim in filter(filters.is_asked_for, self.pending):
-                if problem := filters.refusal(claim, self.cluster.labels_of(claim.namespace)):
+                if problem := filters.admin_access_refusal(claim, self.cluster.labels_of(claim.namespace)):
                     return NO_ADMIN_ACCESS, problem
         return None
 

@@ -20,7 +20,7 @@ from allocator.outcome import Allocated, AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.decision.time_limits import TooLong
+from scheduler.decision.schedule_result import TooLong
 from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.state.claims import ClaimObject, Waiting, claims_of, full
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of

@@ -19,18 +19,18 @@ from allocator.outcome import AllocationError, Exhausted
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
-from scheduler.decision.time_limits import NamespaceShare, TooLong
+from scheduler.decision.schedule_result import NamespaceShare, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
 from scheduler.extender.question import Asked, Hopeless, best_last, kept_nodes, needs_of, preemptor_of, winnable
 from scheduler.extender.wire import MAX_SCORE
+from scheduler.output.time_line import DecisionLog
 from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.runtime.server import Malformed
 from scheduler.state.claims import Waiting
 from scheduler.state.masks import mask_of, numbers_of
 from scheduler.state.pod_resources import may_ask
-from scheduler.ui.time_line import DecisionLog
 
 # How many nodes pass filter: enough for a good choice, as kube-scheduler alone samples a large cluster.
 #

@@ -25,8 +25,7 @@ from scheduler.attempt.steps.pod import DevicesFailed, readiness_of
 from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.schedule_result import Placed
-from scheduler.decision.time_limits import TooLong, timed_out
+from scheduler.decision.schedule_result import Placed, TooLong, timed_out
 from scheduler.live.endings import Endings, KnownGroups, LoopDependencies, with_text
 from scheduler.live.preemptions import GroupToWin, NothingToWin
 from scheduler.plugins.plugin import OF_GROUP, Refusal

@@ -15,7 +15,7 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.room import Room
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.time_limits import TooLong
+from scheduler.decision.schedule_result import TooLong
 from scheduler.live.preemptions import Preemptions
 from scheduler.state.cluster_changes import Event, PodChanged
 

@@ -28,8 +28,16 @@ from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import PodCycle, decide
-from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
-from scheduler.decision.time_limits import NamespaceShare, TooLong, timed_out
+from scheduler.decision.schedule_result import (
+    Failed,
+    NamespaceShare,
+    NotPlaced,
+    OutOfTime,
+    Placed,
+    ScheduleResult,
+    TooLong,
+    timed_out,
+)
 from scheduler.live.endings import LOST_S, Endings, GroupConditions, KnownGroups, LoopDependencies, summary, with_text
 from scheduler.live.group_cycle import GroupCycle
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms

@@ -21,8 +21,7 @@ from scheduler.attempt.eviction import StoredRecord
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.decision.time_limits import MOST_S
+from scheduler.decision.schedule_result import MOST_S, NotPlaced, Placed
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
 from scheduler.pod_groups.group_reservations import GroupReservations
@@ -30,7 +29,7 @@ from scheduler.pod_groups.group_result import GroupUnknown
 from scheduler.preemption.eviction_writes import PreemptionWrite, eviction_writes
 from scheduler.preemption.preemption import ENDING, Preemption, Preemptor
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
-from scheduler.preemption.winnable_claims import WinnableClaims
+from scheduler.preemption.victims import WinnableClaims
 from scheduler.rates import backoff_s
 from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.input.documents import Finding, read
+from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import TIMEOUT_S, PollTimeoutError
 from tests.controlplane.rest import (
     ATTACHMENT,
@@ -51,6 +52,9 @@ _RIGHTS = (
 _TAINT_RULE = Kind("resource.k8s.io/v1beta2", "DeviceTaintRule")  # not in every profile
 _STORAGE = (VOLUME_CLAIM, VOLUME, STORAGE_CLASS, CSI_DRIVER, CSI_CAPACITY, CSI_NODE, ATTACHMENT)
 _CLEARED = (*_WORKLOADS, Kind("batch/v1", "Job"), POD, CLAIM, TEMPLATE, SLICE, CLASS, NODE, *_STORAGE, SERVICE)
+_OF_ETCD = {NODE: "minions"}
+"""The resources that etcd keeps under another name."""
+
 _OF_THE_SERVER = frozenset({"kubernetes.io/bootstrapping", "component"})
 """Labels of what the server keeps for itself: its rights, and the Service that leads to it."""
 
@@ -92,14 +96,15 @@ def _ensure(api: RestClient, obj: Mapping[str, Any]) -> None:
             raise
 
 
-def clear(api: RestClient, *, with_rights: bool = True) -> None:
+def clear(plane: ControlPlane, *, with_rights: bool = True) -> None:
     """Delete all that tests put there, save namespaces and accounts. PollTimeoutError where something does not go away.
 
     with_rights: also what anybody was granted, which a program that goes on needs.
     """
+    api = plane.client()
     kinds = (*_CLEARED, *([_TAINT_RULE] if api.serves(_TAINT_RULE) else []), *(_RIGHTS if with_rights else []))
     deadline = time.monotonic() + TIMEOUT_S
-    while left := list(_delete_all(api, kinds)):
+    while left := list(_delete_all(api, _those_stored(plane, kinds))):
         if time.monotonic() > deadline:
             raise PollTimeoutError(f"still there after {TIMEOUT_S:.0f} s: {left[:5]}")
 
@@ -128,6 +133,12 @@ def _is_made_by_a_controller(obj: Mapping[str, Any]) -> bool:
 def _rank(obj: Mapping[str, Any]) -> int:
     kind = obj["kind"]
     return _RESTORED_FIRST.index(kind) if kind in _RESTORED_FIRST else len(_RESTORED_FIRST)
+
+
+def _those_stored(plane: ControlPlane, kinds: Iterable[Kind]) -> Sequence[Kind]:
+    """Those of which there are objects. One question to etcd: of most kinds there are none, and a list takes time."""
+    api, stored = plane.client(), plane.stored()
+    return [kind for kind in kinds if _OF_ETCD.get(kind, api.resource(kind)) in stored]
 
 
 def _delete_all(api: RestClient, kinds: Iterable[Kind]) -> Iterator[str]:

@@ -6,10 +6,12 @@ happens: the API server has to go before etcd, without which it would not end.
 Source: the flags that Kubernetes 1.36 takes for this; those left out would taint nodes or want keys of their own.
 """
 
+import http.client
 import json
 import socket
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -25,6 +27,7 @@ from tests.controlplane.identities import (
     write_private,
     write_tokens,
 )
+from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.process import Process, StartError, says_ok
 from tests.controlplane.profiles import DEFAULT, ControlPlaneProfile
 from tests.controlplane.rest import RestClient
@@ -81,15 +84,19 @@ class ControlPlane:
         self._environment = environment
         self._started = ExitStack()
         self._processes: list[Process] = []
+        self._clients: dict[Identity, RestClient] = {}
+        self._own: frozenset[str] = frozenset()
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._tokens = write_tokens(self.folder / "tokens.csv", IDENTITIES)
+        self._clients.clear()
         self._etcd_port, self._peer_port, self._port, self._manager_port = free_ports(4)
         with self._started:
             self._start_etcd()
             self._start_apiserver()
             self._start_controller_manager()
+            self._own = self._keys()
             self._started = self._started.pop_all()
         return self
 
@@ -123,8 +130,23 @@ class ControlPlane:
         return path
 
     def client(self, identity: Identity = ADMIN) -> RestClient:
-        """A client that speaks for the identity."""
-        return RestClient(self.server, self.ca_file, self._tokens[identity])
+        """A client that speaks for the identity; always the same one, which knows what the server serves."""
+        if identity not in self._clients:
+            self._clients[identity] = RestClient(self.server, self.ca_file, self._tokens[identity])
+        return self._clients[identity]
+
+    def stored(self) -> frozenset[str]:
+        """The resources of which etcd keeps objects, such as pods, without those that were there from the start."""
+        return frozenset(key.split("/")[2] for key in self._keys() - self._own)
+
+    def _keys(self) -> frozenset[str]:
+        """The keys of all objects, such as /registry/pods/default/web."""
+        first, end = (b64encode(key).decode() for key in (b"/registry/", b"/registry0"))
+        wanted = {"key": first, "range_end": end, "keys_only": True}
+        with closing(http.client.HTTPConnection("127.0.0.1", self._etcd_port, timeout=TIMEOUT_S)) as connection:
+            connection.request("POST", "/v3/kv/range", json.dumps(wanted))
+            found = json.load(connection.getresponse())["kvs"]
+        return frozenset(b64decode(entry["key"]).decode() for entry in found)
 
     def kubeconfig(self, identity: Identity = ADMIN) -> Path:
         """The path of a kubeconfig for the identity."""

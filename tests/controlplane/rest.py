@@ -7,14 +7,16 @@ prove nothing.
 
 import http.client
 import json
+import select
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
+from weakref import finalize
 
 from tests.controlplane.polling import TIMEOUT_S, PollTimeoutError
 
@@ -74,7 +76,10 @@ class _ApiResource:
 
 
 class RestClient:
-    """One identity at one API server; a connection per call, so that threads may share it. timeout_s: of a call."""
+    """One identity at one API server; a connection per call at a time, so that threads may share it.
+
+    timeout_s: of a call.
+    """
 
     def __init__(self, server: str, ca_file: Path, token: str, timeout_s: float = TIMEOUT_S) -> None:
         self._host = urlsplit(server).netloc
@@ -82,6 +87,8 @@ class RestClient:
         self._tls = ssl.create_default_context(cafile=ca_file)
         self._token = token
         self._resources: dict[Kind, _ApiResource] = {}
+        self._idle: list[http.client.HTTPSConnection] = []
+        finalize(self, _close, self._idle)
 
     def create(self, obj: Mapping[str, Any], *, is_dry: bool = False, is_strict: bool = True) -> Json:
         """The object as stored; is_dry: as it would be."""
@@ -90,8 +97,8 @@ class RestClient:
 
     def create_text(self, kind: Kind, namespace: str, text: bytes) -> None:
         """Create the object of that text, which may be nested deeper than could be written here."""
-        with self._answer("POST", self._collection(kind, namespace), text):
-            pass
+        with self._answer("POST", self._collection(kind, namespace), text) as answer:
+            answer.read()
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> Json:
         """The object of that name."""
@@ -151,6 +158,10 @@ class RestClient:
         except LookupError:
             return False
         return True
+
+    def resource(self, kind: Kind) -> str:
+        """The name of the kind in paths, such as resourceclaims."""
+        return self._resource(kind).path
 
     def changes(self, kind: Kind, namespace: str = "", timeout_s: float = TIMEOUT_S) -> Iterator[Json]:
         """The events of the kind as they come: all from this call on, though they may be asked for later.
@@ -243,9 +254,10 @@ class RestClient:
         query: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        connection = http.client.HTTPSConnection(self._host, timeout=timeout_s or self._timeout_s, context=self._tls)
+        connection = self._connection(timeout_s or self._timeout_s)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         url = f"{path}?{urlencode(query)}" if query else path
+        answer = None
         try:
             text = body if body is None or isinstance(body, bytes) else json.dumps(body, separators=(",", ":"))
             connection.request(method, url, text, headers)
@@ -254,7 +266,32 @@ class RestClient:
                 raise ApiError(f"{method} {path}", answer.status, _status_object(answer.read()))
             yield answer
         finally:
+            if connection.sock and answer and answer.isclosed():  # read to its end
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPSConnection:
+        """One that is idle, or a new one."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not _has_ended(connection):
+                connection.sock.settimeout(timeout_s)
+                return connection
             connection.close()
+        return http.client.HTTPSConnection(self._host, timeout=timeout_s, context=self._tls)
+
+
+def _close(connections: Iterable[http.client.HTTPSConnection]) -> None:
+    for connection in connections:
+        connection.close()
+
+
+def _has_ended(connection: http.client.HTTPSConnection) -> bool:
+    """Whether the server has closed it: nothing else comes without a question."""
+    waiting = select.poll()
+    waiting.register(connection.sock, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _status_object(body: bytes) -> Json:

@@ -116,7 +116,7 @@ def plane(planes: Planes) -> Iterator[ControlPlane]:
     running = planes.of(EVERY_VERSION)
     yield running
     running.stop("kube-scheduler")  # it would place the next test's pods
-    clear(running.client())
+    clear(running)
 
 
 @pytest.fixture
@@ -135,6 +135,6 @@ def api(plane: ControlPlane) -> RestClient:
 @pytest.fixture
 def api_with_all_gates(planes: Planes) -> Iterator[RestClient]:
     """The administrator's client of a control plane where DRA's alphas are on; empty again afterwards."""
-    client = planes.of(ALL).client()
-    yield client
-    clear(client)
+    running = planes.of(ALL)
+    yield running.client()
+    clear(running)

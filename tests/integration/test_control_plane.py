@@ -90,10 +90,10 @@ def test_controllers_make_pods_of_workloads_and_claims_of_templates(api: RestCli
     assert owners == {"Pod"}
 
 
-def test_clearing_leaves_nothing_that_a_test_put_there(api: RestClient) -> None:
+def test_clearing_leaves_nothing_that_a_test_put_there(plane: ControlPlane, api: RestClient) -> None:
     restore(api, manifests(FLEET))
     api.create({**a_rule(), "apiVersion": RULE.api_version})
-    clear(api)
+    clear(plane)
     assert [api.list(kind) for kind in (CLAIM, POD, SLICE, RULE)] == [[]] * 4
 
 

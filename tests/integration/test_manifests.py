@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.runtime.access import is_open
 from scheduler.runtime.configuration import Configuration, host_and_port, is_loopback, load
+from scheduler.runtime.health import is_open
 from scheduler.version import VERSION
 from tests.controlplane.contents import ensure_namespace, manifests
 from tests.controlplane.identities import DRIVER, OURS

@@ -85,7 +85,7 @@ def served(
     finally:
         program.stop()
         proxy.forget_rules()
-        clear(api)
+        clear(plane)
 
 
 def test_metrics_are_for_those_who_may_read_them_and_probes_for_everybody(served: ServingServed) -> None:

@@ -1,14 +1,18 @@
 """Writes that somebody else's cross, that the server refuses, or whose answer never comes."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from allocator.model import Allocation, DeviceResult, Requirement, Term
 from scheduler.attempt.claim_objects import ANNOTATION, Intent, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound, BoundElsewhere, ClaimPlan, Fatal, Gone, Retry, Unschedulable
+from tests.controlplane.contents import clear
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse
+from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import CLAIM, Cause, Json, Kind
 from tests.controlplane.rest import NAMESPACE as NAMESPACES
-from tests.integration.attempt.conftest import await_right
+from tests.integration.attempt.conftest import await_right, grant_and_await
 from tests.integration.attempt.scene import (
     BINDING,
     CLAIM_ITSELF,
@@ -159,9 +163,10 @@ def test_shared_claim_that_was_deallocated_meanwhile_is_decided_anew(scene: Scen
 
 
 @pytest.mark.needs("DRAResourceClaimGranularStatusAuthorization")
-def test_missing_right_to_bind_claims_is_fatal_though_it_comes_as_an_invalid_claim(scene: Scene) -> None:
-    take_right(scene, "resourceclaims/binding")
-    await_right(scene.ours, resource="resourceclaims", subresource="binding", is_given=False)
+def test_missing_right_to_bind_claims_is_fatal_though_it_comes_as_an_invalid_claim(
+    scene: Scene, take_right: Callable[[str], None]
+) -> None:
+    take_right("binding")
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0")))
     assert isinstance(outcome, Fatal)
     assert "422 Invalid" in outcome.reason
@@ -169,20 +174,30 @@ def test_missing_right_to_bind_claims_is_fatal_though_it_comes_as_an_invalid_cla
     assert is_untouched(scene.claim())
 
 
-def test_missing_right_to_write_the_status_is_fatal(scene: Scene) -> None:
-    take_right(scene, "resourceclaims/status")
-    await_right(scene.ours, resource="resourceclaims", subresource="status", is_given=False)
+def test_missing_right_to_write_the_status_is_fatal(scene: Scene, take_right: Callable[[str], None]) -> None:
+    take_right("status")
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0")))
     assert isinstance(outcome, Fatal)
     assert "403 Forbidden" in outcome.reason
 
 
-def take_right(scene: Scene, resource: str) -> None:
-    """Take the right to one resource from our roles."""
-    for role in scene.api.list(ROLE):
-        rules = [{**rule, "resources": [one for one in rule["resources"] if one != resource]} for rule in ours(role)]
-        if rules:
-            scene.api.replace({**role, "rules": [rule for rule in rules if rule["resources"]]})
+@pytest.fixture
+def take_right(scene: Scene, plane: ControlPlane) -> Iterator[Callable[[str], None]]:
+    """Takes the right to one subresource of claims from our roles, until the test ends."""
+
+    def take(subresource: str) -> None:
+        resource = f"resourceclaims/{subresource}"
+        for role in scene.api.list(ROLE):
+            rules = [
+                {**rule, "resources": [one for one in rule["resources"] if one != resource]} for rule in ours(role)
+            ]
+            if rules:
+                scene.api.replace({**role, "rules": [rule for rule in rules if rule["resources"]]})
+        await_right(scene.ours, resource="resourceclaims", subresource=subresource, is_given=False)
+
+    yield take
+    clear(plane)
+    grant_and_await(plane)
 
 
 def ours(role: Json) -> list[Json]:

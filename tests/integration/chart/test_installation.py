@@ -42,7 +42,7 @@ VALUES: Values = {
 def plane(planes: Planes) -> Iterator[ControlPlane]:
     running = planes.of(EVERY_VERSION)
     yield running
-    clear(running.client())
+    clear(running)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def installed(plane: ControlPlane, api: RestClient, helm: Helm) -> Iterator[Helm
     helm.run("install", RELEASE, CHART, *where(plane), values=VALUES)
     yield helm
     helm.run("uninstall", RELEASE, *where(plane))
-    clear(api)
+    clear(plane)
 
 
 def where(plane: ControlPlane) -> Sequence[str]:

@@ -38,7 +38,7 @@ def plane(planes: Planes) -> Iterator[ControlPlane]:
     await_right(running.client(EXTENDER), resource="resourceclaims", subresource="binding", is_given=True)
     yield running
     running.stop("kube-scheduler")
-    clear(running.client())
+    clear(running)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def without_kube_scheduler(plane: ControlPlane, proxy: Proxy, extender: Extender
     found = Beside(plane, proxy, extender, door)
     yield found
     found.check()
-    clear(plane.client(), with_rights=False)
+    clear(plane, with_rights=False)
     found.await_seen()
 
 

@@ -19,7 +19,7 @@ def empty(plane: ControlPlane) -> Iterator[ControlPlane]:
     """The control plane, empty again afterwards."""
     yield plane
     golden.forget_priorities(plane.client())
-    clear(plane.client(), with_rights=False)
+    clear(plane, with_rights=False)
 
 
 @FORMS

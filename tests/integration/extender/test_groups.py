@@ -27,7 +27,7 @@ def plane(planes: Planes) -> Iterator[ControlPlane]:
     await_right(running.client(EXTENDER), resource="resourceclaims", subresource="binding", is_given=True)
     yield running
     running.stop("kube-scheduler")
-    clear(running.client())
+    clear(running)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def plane(impatient: ControlPlane) -> Iterator[ControlPlane]:
     """It, empty again afterwards."""
     yield impatient
     impatient.stop("kube-scheduler")
-    clear(impatient.client())
+    clear(impatient)
 
 
 @pytest.fixture

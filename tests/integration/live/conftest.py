@@ -31,7 +31,7 @@ def plane(planes: Planes, request: pytest.FixtureRequest) -> Iterator[ControlPla
     await_right(running.client(OURS), resource="resourceclaims", subresource="binding", is_given=True)
     yield running
     running.stop("kube-scheduler")
-    clear(running.client())
+    clear(running)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def world(plane: ControlPlane, proxy: Proxy, program: Scheduler) -> Iterator[Wor
     found = World(plane, proxy, program)
     yield found
     found.check()
-    clear(plane.client(), with_rights=False)
+    clear(plane, with_rights=False)
     found.await_seen()
 
 
@@ -79,5 +79,5 @@ def start(plane: ControlPlane, proxy: Proxy, tmp_path: Path) -> Iterator[Start]:
 
         yield start
     proxy.forget_rules()
-    clear(plane.client(), with_rights=False)
+    clear(plane, with_rights=False)
     plane.client().delete(LEASE, "dra-scheduler", "kube-system")

@@ -158,7 +158,7 @@ def world(plane: ControlPlane, proxy: Proxy, program: Scheduler) -> Iterator[Wor
         found.api.delete(PRIORITY, name)
     for budget in found.api.list(BUDGET, NAMESPACE):
         found.api.delete(BUDGET, budget["metadata"]["name"], NAMESPACE)
-    clear(plane.client(), with_rights=False)
+    clear(plane, with_rights=False)
 
 
 def the_volumes(world: World) -> None:

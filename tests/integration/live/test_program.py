@@ -48,7 +48,7 @@ def start(plane: ControlPlane, proxy: Proxy, tmp_path: Path) -> Iterator[Start]:
 
         yield start
     proxy.forget_rules()
-    clear(plane.client(), with_rights=False)
+    clear(plane, with_rights=False)
 
 
 def stop_in_the_background(program: Program) -> Thread:

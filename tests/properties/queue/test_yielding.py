@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.decision.time_limits import NamespaceShare
+from scheduler.decision.schedule_result import NamespaceShare
 from scheduler.queue import PodPlace, Queue, QueuedPod
 from tests.builders import a_pod
 

@@ -10,8 +10,7 @@ from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
-from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
-from scheduler.decision.time_limits import DecisionTimeLimit
+from scheduler.decision.schedule_result import DecisionTimeLimit, Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES

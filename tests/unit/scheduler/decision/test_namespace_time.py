@@ -1,4 +1,4 @@
-from scheduler.decision.time_limits import (
+from scheduler.decision.schedule_result import (
     BURST_S,
     FACTOR,
     FREE_S,

@@ -9,8 +9,7 @@ from scheduler.core_v1.label_selectors import AffinityTerm
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
-from scheduler.decision.schedule_result import NotPlaced, OutOfTime, Placed
-from scheduler.decision.time_limits import DecisionTimeLimit
+from scheduler.decision.schedule_result import DecisionTimeLimit, NotPlaced, OutOfTime, Placed
 from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY
 from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.plugin import MOST_TERMS, Plugin, Refusal, RefusedPod

@@ -14,14 +14,14 @@ from allocator.model import Allocation, Claim
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limits import FACTOR, DecisionTimeLimit
+from scheduler.decision.schedule_result import FACTOR, DecisionTimeLimit
 from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.kinds import pod_of
+from scheduler.output.time_line import DecisionLog
 from scheduler.runtime.server import Malformed
-from scheduler.ui.time_line import DecisionLog
 from tests.builders import (
     a_claim,
     a_node,

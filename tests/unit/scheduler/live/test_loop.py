@@ -532,7 +532,7 @@ def test_after_a_decision_about_a_group_who_is_at_work_beside_it_gets_as_long(
 
     async def act() -> None:
         monkeypatch.setattr(room.loop.group_cycle, "attempt", attempt)
-        monkeypatch.setattr("scheduler.decision.time_limits.FREE_S", 1.0)  # the order of turns alone counts here
+        monkeypatch.setattr("scheduler.decision.schedule_result.FREE_S", 1.0)  # the order of turns alone counts here
         room.queue.add(replace(a_pod(name="other"), namespace="others"), room.now)
         assert room.queue.pop(room.now)
         for number in range(2):

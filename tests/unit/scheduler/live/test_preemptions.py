@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, TenantLimit
 from allocator.model import Allocation, DeviceResult
 from scheduler.attempt.eviction import NOMINATION, StoredRecord, stored_record
 from scheduler.core_v1.label_selectors import equal_labels
@@ -16,8 +16,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
-from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.decision.time_limits import MOST_S, DecisionTimeLimit
+from scheduler.decision.schedule_result import MOST_S, DecisionTimeLimit, NotPlaced, Placed
 from scheduler.live.endings import summary, with_text
 from scheduler.live.preemptions import SPARED, NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
 from scheduler.plugins.plugin import Refusal
