@@ -212,7 +212,8 @@ class Groups:
         """Look again at waiting members of each of these, until one is tried: an attempt takes all that can be.
 
         look_again: by uid; whether the pod is tried. One that cannot be, since its claims are missing, is left alone
-        until it asks for its gate: it costs nothing each time that something happens to the group.
+        until it asks for its gate: it costs nothing each time that something happens to the group. Where the one that
+        is tried loses its claims before its turn, the queue asks the others within a minute.
         """
         for keys in groups:
             empty = set[GroupKey]()

@@ -134,7 +134,7 @@ def happen(random: Random, room: Room) -> None:
             more: dict[str, Any] = {"priority": random.choice((0, 0, 0, 1))}
             more |= {"node_name": "node"} if random.random() < 0.2 else {}
             more |= {"phase": "Succeeded"} if random.random() < 0.1 else {}
-            more |= {"claims": (PodClaim("own", "missing"),)} if random.random() < 0.2 else {}
+            more |= {"claims": (PodClaim("own", "missing"),)} if name == "pod-0" else {}
             pod = a_pod(name=name, group=f"g-{random.randrange(4)}", **more)
             room.show(pod, tells_old=random.random() < 0.8)  # simulations do not tell what it was
         return
