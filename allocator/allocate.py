@@ -25,7 +25,7 @@ from allocator.features.consumable_capacity import short_of
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.tenant_limits import exceeded
 from allocator.gates import Release
-from allocator.limits.limit import Bindings
+from allocator.limits import Bindings
 from allocator.memo import Topic, TypedMemo
 from allocator.model import (
     Allocation,

@@ -13,8 +13,7 @@ from typing import Final
 
 from allocator.bits import Mask, bits
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
-from allocator.cluster.selectors import Selection, selectors_of
-from allocator.cluster.snapshot import Snapshot
+from allocator.cluster.snapshot import Selection, Snapshot, selectors_of
 from allocator.constraints import AttributeRule, covers, joint_rules_of, rules_of
 from allocator.features import FEATURES, concerned
 from allocator.features.consumable_capacity import Capacity, ConsumableCapacity

@@ -13,7 +13,7 @@ from typing import Final, final
 
 from allocator.bits import Mask
 from allocator.gates import Features
-from allocator.limits.limit import Binding
+from allocator.limits import Binding
 from allocator.model import Allocation, DeviceID, PoolID
 from allocator.search.rules import Category
 

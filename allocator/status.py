@@ -10,8 +10,7 @@ from allocator.allocate import BUDGET_STEPS, allocate, share_id_of
 from allocator.bits import Mask, bits
 from allocator.candidates import MAX_RESULTS
 from allocator.cluster.pools import Pool, view_of, whole_pool
-from allocator.cluster.selectors import ReadKey
-from allocator.cluster.snapshot import Snapshot
+from allocator.cluster.snapshot import ReadKey, Snapshot
 from allocator.cluster.usage import ClaimNames, Shares, Usage, consumed_of
 from allocator.features import concerned
 from allocator.features.contract import NodeAttempt, attempt_of

@@ -13,9 +13,8 @@ Kubernetes 1.37, or of 1.36 with `cel.compile(text, cel.V1_36)`.
 from cel.cache import compile_selector as compile  # noqa: A004 - called as cel.compile
 from cel.cache import compile_value, conjuncts
 from cel.device import BoundDevice, DeviceLike, PlainDevice, bind_device, device_from_json
-from cel.environment import V1_36, V1_36_LISTS, V1_37, V1_38, Environment
 from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
-from cel.program import Attribute, Outcome, Program, ValueProgram, Worked
+from cel.program import V1_36, V1_36_LISTS, V1_37, V1_38, Attribute, Environment, Outcome, Program, ValueProgram, Worked
 from cel.run.frame import COST_LIMIT, Reads
 from cel.values.quantity import Quantity
 

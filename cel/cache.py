@@ -7,9 +7,8 @@ first expression, so that `import cel` is fast.
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final, Generic, TypeAlias, TypeVar, final
 
-from cel.environment import V1_37, Environment
 from cel.errors import CompileError
-from cel.program import Program, ValueProgram
+from cel.program import V1_37, Environment, Program, ValueProgram
 from cel.stack import with_room
 
 K = TypeVar("K", bound=Hashable)

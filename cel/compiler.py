@@ -10,11 +10,9 @@ from typing import Final, TypeVar
 
 from cel.cache import LONGEST_SOURCE
 from cel.check import cost_since_1_38, validation
-from cel.check.checker import Checked, check
-from cel.check.declarations import declared_in
+from cel.check.checker import Checked, check, declared_in
 from cel.check.validation import reads_of
-from cel.environment import Environment
-from cel.program import Program, ValueProgram
+from cel.program import Environment, Program, ValueProgram
 from cel.run import interpreter
 from cel.syntax import lexer
 from cel.syntax.parser import parse

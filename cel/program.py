@@ -1,6 +1,7 @@
 """A compiled expression: what it reads, what it costs at most, and its answer on a device.
 
-Programs keep no state between evaluations, and threads may share them.
+It is compiled in an environment, of which there is one for each version of the language. Programs keep no state
+between evaluations, and threads may share them.
 Source: k8s.io/dynamic-resource-allocation/cel, DeviceMatches and EvaluateDerivedAttribute.
 """
 
@@ -11,13 +12,40 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from cel.device import BoundDevice, DeviceLike, bind_device
-from cel.environment import Environment
 from cel.errors import EvalError
 from cel.run.frame import COST_LIMIT, Frame, Planned, Reads
 from cel.stack import with_room
 from cel.values.semver import Semver
 from cel.values.types import Type
 from cel.values.values import List, Optional, Value, type_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Environment:
+    """One version of the language, compared by identity. Its declarations are in `cel.check.checker`.
+
+    has_list_attributes: whether attributes can have several values. reads_on_demand: an attribute that cannot be read
+    fails where it is read; before, it failed every expression. counts_all: estimates know the sizes of keys and
+    elements at any depth, and count the fields of values of any type.
+    """
+
+    name: str
+    has_list_attributes: bool = True
+    reads_on_demand: bool = False
+    counts_all: bool = False
+
+    def __repr__(self) -> str:
+        return f"Environment({self.name})"
+
+
+V1_38: Final = Environment("1.38", reads_on_demand=True, counts_all=True)
+"""Kubernetes 1.38."""
+V1_37: Final = Environment("1.37")
+"""Kubernetes 1.37."""
+V1_36: Final = Environment("1.36", has_list_attributes=False)
+"""Kubernetes 1.36 with its default feature gates."""
+V1_36_LISTS: Final = Environment("1.36 lists")
+"""Kubernetes 1.36 with the gate for list attributes."""
 
 
 @dataclass(frozen=True, slots=True)

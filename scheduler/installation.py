@@ -12,7 +12,7 @@ from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 
-from scheduler.version import VERSION
+from scheduler import VERSION
 
 DISTRIBUTION = "dra-scheduler"
 PACKAGES = ("allocator", "cel", "scheduler")

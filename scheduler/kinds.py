@@ -26,26 +26,8 @@ from allocator.model import Allocation, Claim, Container, DeviceClass, DeviceRes
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.raw_json import dumps, loads_leniently
-from scheduler.client.watch_events import Decoder, Holder, Undecodable, holds_nothing
-from scheduler.core_v1.csi import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    VolumeAttachment,
-    decode_csi_driver,
-    decode_csi_node,
-    decode_csi_storage_capacity,
-    decode_volume_attachment,
-)
+from scheduler.client.watch_states import Decoder, Holder, Undecodable, holds_nothing
 from scheduler.core_v1.node import Namespace, PriorityClass, decode_namespace, decode_node, decode_priority_class
-from scheduler.core_v1.persistent_volume import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    decode_persistent_volume,
-    decode_persistent_volume_claim,
-    decode_storage_class,
-)
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.core_v1.pod_group import (
     CompositePodGroup,
@@ -58,6 +40,22 @@ from scheduler.core_v1.pod_selector import (
     PodSelector,
     decode_disruption_budget,
     decode_pod_selector,
+)
+from scheduler.core_v1.storage_objects import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+    decode_csi_driver,
+    decode_csi_node,
+    decode_csi_storage_capacity,
+    decode_persistent_volume,
+    decode_persistent_volume_claim,
+    decode_storage_class,
+    decode_volume_attachment,
 )
 from scheduler.state.cluster_changes import (
     ClassChanged,

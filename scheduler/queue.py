@@ -79,6 +79,9 @@ _POD_FIELDS = frozenset({"gates", "group"}.union(*(plugin.pod_fields for plugin 
 GATED_S = 10.0
 """A pod that waits longer for its claims to be made is to be told: kube-controller-manager makes them sooner."""
 
+ASKED_EVERY_S = 60.0
+"""So often such a pod is asked what it waits for by now."""
+
 FLUSH_EVERY_S = 30.0
 LOOK_S = 0.001
 """For each of its claims a pod that waits for one is looked at so much later again: a claim's events are many, and cost
@@ -194,6 +197,7 @@ class Queue:
         self._backoff: list[tuple[float, int, str]] = []
         self._waiting = _WaitingPods()
         self._gated: dict[str, float] = {}  # since when pods wait for their claims that were not told, the first first
+        self._told: dict[str, float] = {}  # since when they were told or asked last, the first first
         self._in_flight: dict[str, QueuedPod] = {}
         self._events: deque[Event] = deque()
         self._forgotten_events = 0
@@ -265,18 +269,22 @@ class Queue:
 
     def long_gated(self, now: float) -> Iterator[QueuedPod]:
         """The pods that have waited for their claims for so long that they are to be told; each once for a reason."""
-        while self._gated and now - next(iter(self._gated.values())) >= GATED_S:
-            uid = next(iter(self._gated))
-            del self._gated[uid]
-            entry = self._pods.get(uid)
-            if entry is None or entry.place is not PodPlace.GATED or entry.pod.gates:
-                continue
-            entry.gate = self._gate_of(entry.pod)  # not each pod is looked at again when others of its group come
-            if entry.gate:
-                entry.reported_gate = entry.gate
-                yield entry
-            else:
-                self._activate(entry, now, "UnschedulableTimeout")
+        for waiting, after_s in ((self._gated, GATED_S), (self._told, ASKED_EVERY_S)):
+            while waiting and now - next(iter(waiting.values())) >= after_s:
+                uid = next(iter(waiting))
+                del waiting[uid]
+                entry = self._pods.get(uid)
+                if entry is None or entry.place is not PodPlace.GATED or entry.pod.gates:
+                    continue
+                entry.gate = self._gate_of(entry.pod)  # not each pod is looked at again when others of its group come
+                if not entry.gate:
+                    self._activate(entry, now, "UnschedulableTimeout")
+                    continue
+                self._told.pop(uid, None)
+                self._told[uid] = now
+                if entry.gate != entry.reported_gate:
+                    entry.reported_gate = entry.gate
+                    yield entry
 
     def next_ready(self, now: float) -> float | None:
         """When `pop` may have a pod without another call before: `now`, later, or None for never."""
@@ -444,8 +452,8 @@ class Queue:
         """To the active pods, or to the gated ones where something is still missing."""
         entry.gate = self._gate_of(entry.pod)
         if entry.gate:
-            if not entry.pod.gates and entry.gate != entry.reported_gate:
-                self._gated.setdefault(entry.pod.uid, now)
+            if not entry.pod.gates:
+                (self._gated if entry.gate != entry.reported_gate else self._told).setdefault(entry.pod.uid, now)
             self._put(entry, PodPlace.GATED, why)
             return
         entry.first = now if entry.first is None else entry.first

@@ -15,7 +15,7 @@ from scheduler.attempt.slots import CallLimit
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.connection import Api
 from scheduler.client.errors import CallFailed
-from scheduler.client.watch_events import Undecodable
+from scheduler.client.watch_states import Undecodable
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import MANAGER, pod_of

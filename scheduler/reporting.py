@@ -19,7 +19,7 @@ from scheduler.attempt.write_outcome import DENIED, Denials, WriteOutcome, write
 from scheduler.client.api_resources import EVENTS, Resource
 from scheduler.client.connection import JSON, MERGE, Api
 from scheduler.client.errors import ApiError, CallFailed
-from scheduler.client.watch_events import Key as ObjectKey
+from scheduler.client.watch_states import Key as ObjectKey
 from scheduler.core_v1.object_fields import in_microseconds
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import Condition

@@ -35,7 +35,7 @@ from allocator.model import (
 from allocator.pod_resources import CLAIM_ANNOTATION
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.decision.pod_signatures import PodSignatures
+from scheduler.decision.filters import PodSignatures
 from scheduler.plugins.plugin import Cycle
 from scheduler.state.claims import FINALIZER
 from scheduler.state.labels import PodSelectors

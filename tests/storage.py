@@ -7,16 +7,16 @@ from typing import Any
 
 from allocator.model import NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import CSIStorageCapacity
-from scheduler.core_v1.persistent_volume import (
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_volumes import ClaimVolume, Handle, PodVolumes
+from scheduler.core_v1.storage_objects import (
     WAIT_FOR_FIRST_CONSUMER,
     ClaimReference,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
-from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_volumes import ClaimVolume, Handle, PodVolumes
 from tests.builders import a_pod
 
 WAITING = "w"

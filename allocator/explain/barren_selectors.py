@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from allocator.allocate import BUDGET_STEPS
-from allocator.cluster.selectors import selectors_of
-from allocator.cluster.snapshot import Snapshot
+from allocator.cluster.snapshot import Snapshot, selectors_of
 from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, blaming
 from allocator.model import Alternative, Claim, DeviceClass
 from allocator.outcome import Budget

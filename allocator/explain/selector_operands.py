@@ -18,8 +18,7 @@ from allocator.allocate import BUDGET_STEPS
 from allocator.bits import Mask, bits
 from allocator.candidates import selector_reason, shortened
 from allocator.cluster.pools import NodeView
-from allocator.cluster.selectors import WORK_OF_A_CHARACTER, ReadKey, selectors_of
-from allocator.cluster.snapshot import Snapshot
+from allocator.cluster.snapshot import WORK_OF_A_CHARACTER, ReadKey, Snapshot, selectors_of
 from allocator.model import Alternative, Claim, Device, Node
 from allocator.outcome import (
     AllocationError,

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from allocator.explain.conflict import Conflict, ConflictingConstraint, ConflictingRequest
-from allocator.explain.offer import MATCHING, ConstraintOffer, Funnel
-from allocator.explain.remedies import (
+from allocator.explain.node_explanation import (
     ClaimsReleased,
+    Conflict,
+    ConflictingConstraint,
+    ConflictingRequest,
     ConstraintDropped,
     CountLowered,
     Remedy,
@@ -17,6 +18,7 @@ from allocator.explain.remedies import (
     TaintsTolerated,
     ToleratedTaint,
 )
+from allocator.explain.offer import MATCHING, ConstraintOffer, Funnel
 from allocator.outcome import (
     AllBlocked,
     CapacityShort,

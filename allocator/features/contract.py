@@ -14,7 +14,7 @@ from allocator.cluster.pools import Named, NodeView, Pool
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.gates import CONSUMABLE_CAPACITY, Features
-from allocator.limits.limit import Binding, Bindings
+from allocator.limits import Binding, Bindings
 from allocator.memo import Topic, TypedMemo
 from allocator.model import Alternative, Claim, Device, DeviceResult, Node
 from allocator.outcome import Budget

@@ -7,7 +7,7 @@ Source: feature gate DRADerivedAttributes, field derivedAttributes.
 
 from collections.abc import Iterable
 
-from allocator.cluster.selectors import ANY_ATTRIBUTE
+from allocator.cluster.snapshot import ANY_ATTRIBUTE
 from allocator.features.contract import Feature
 from allocator.gates import DERIVED_ATTRIBUTES, Features
 from allocator.model import Alternative, Claim

@@ -13,7 +13,7 @@ from typing import Final
 from allocator.bits import Mask, bits
 from allocator.features.consumable_capacity import taken_by_share
 from allocator.features.contract import Feature, Limited, NodeAttempt
-from allocator.limits.limit import ONE_DEVICE, Binding
+from allocator.limits import ONE_DEVICE, Binding
 from allocator.memo import Topic
 from allocator.model import Alternative
 from allocator.search.rules import Candidates, Classes, DeviceSlot, Effort, Pick, Rule, Trail

@@ -10,11 +10,10 @@ import cel
 from allocator.allocate import pools_looked_at
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.pools import NodeView, Pool, has_counters
-from allocator.cluster.selectors import ReadKey
-from allocator.cluster.snapshot import NOT_FOR_DEVICES, Snapshot
+from allocator.cluster.snapshot import NOT_FOR_DEVICES, ReadKey, Snapshot
 from allocator.constraints import equal_values, own_values
 from allocator.features import FEATURES
-from allocator.limits.limit import Bindings
+from allocator.limits import Bindings
 from allocator.memo import deciding, exact, is_exactly, values_of
 from allocator.model import TRAITS, Claim, Device, DeviceClass, Node, Request, Slice
 from allocator.outcome import Allocated, AllocationError, Budget

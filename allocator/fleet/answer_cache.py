@@ -18,7 +18,7 @@ from allocator.fleet.alike import (
 )
 from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Unable
 from allocator.fleet.nodes import NOTHING, CurrentSnapshot, FleetNode, FleetNodes, LeftGroups, NodeGroup
-from allocator.limits.limit import Bindings
+from allocator.limits import Bindings
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, DeviceClass, Node
 from allocator.outcome import Allocated, AllocationError, Outcome

@@ -10,7 +10,7 @@ from allocator.cluster.usage import Usage
 from allocator.explain.text import OPERATOR, node_text
 from allocator.fleet.alike import Countings, DeviceQuestion
 from allocator.fleet.nodes import FleetNode, FleetNodes, NodeGroup
-from allocator.limits.limit import Bindings
+from allocator.limits import Bindings
 from allocator.model import Claim, Device, DeviceClass, PoolID
 from allocator.outcome import (
     AllBlocked,

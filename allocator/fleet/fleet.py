@@ -18,8 +18,8 @@ from allocator.fleet.answer_cache import MOST_QUESTIONS, AnswerCache, Decider, H
 from allocator.fleet.answers import Able, Rank, refusal_of, refusals_by_node, refusals_by_reason
 from allocator.fleet.nodes import CurrentSnapshot, FleetNode, FleetNodes, NodeTable
 from allocator.gates import Features
-from allocator.limits.count import LimitsInForce
-from allocator.limits.limit import Account
+from allocator.limit_use import LimitsInForce
+from allocator.limits import Account
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, Node, Slice
 from allocator.outcome import Allocated, Outcome, Refused

@@ -12,7 +12,7 @@ from allocator.cluster.pools import Label, SliceIndex
 from allocator.cluster.snapshot import Snapshot, is_same
 from allocator.cluster.usage import Usage, occupying
 from allocator.fleet.alike import INVALID, Fingerprints, NodeAsItIs, shared_slices
-from allocator.limits.count import LimitCount, LimitsInForce, LimitUse
+from allocator.limit_use import LimitCount, LimitsInForce, LimitUse
 from allocator.memo import Journal
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from allocator.outcome import AllocationError

@@ -21,8 +21,7 @@ from typing import Any
 import cel
 from allocator.api import decode
 from allocator.cluster.pools import NodeView
-from allocator.cluster.selectors import Selectors
-from allocator.cluster.snapshot import Snapshot
+from allocator.cluster.snapshot import Selectors, Snapshot
 from allocator.gates import Features
 from allocator.model import Node, Slice
 from benchmarks.cel import fleet

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import orjson
 
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from benchmarks.cycle.cases import cluster as case_of
 from benchmarks.cycle.ours import NotDecided, cycle, loaded
 from benchmarks.endtoend.workload import CLASS, DRIVER, NAMESPACE, PLAIN

@@ -209,7 +209,7 @@ def measured_gangs(rounds: int, output: Path, kubernetes: str = "") -> str:
     documents = [{**one.document(), "case": one.policy, "target_ms": gangs.TARGETS_MS[one.policy]} for one in rows]
     (output / "gangs.json").write_text(json.dumps(documents, indent=1) + "\n")
     theirs = list(_gangs_of_kube_scheduler(kubernetes)) if kubernetes else []
-    return "\n".join([f"ours, groups of pods: {description()}\n", figures.policy_table(rows, "groups"), *theirs])
+    return "\n".join([f"ours, groups of pods: {description()}\n", figures.policy_table(rows, "groups"), "", *theirs])
 
 
 def _gangs_of_kube_scheduler(kubernetes: str) -> Iterator[str]:

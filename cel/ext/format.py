@@ -13,7 +13,7 @@ from typing import Final
 
 from cel.check.overloads import REGEX_FACTOR, STRING_FACTOR, CallEstimate, Library, Operand, Overload
 from cel.errors import no_such_overload
-from cel.ext import costs
+from cel.ext.declare import pattern_cost
 from cel.ext.url import check_request_uri
 from cel.run.patterns import compile_pattern
 from cel.values.types import NAMED_FORMAT, STRING, list_of, optional_of
@@ -207,7 +207,7 @@ def _validate(format_: NamedFormat, text: str) -> Optional:
 
 def _validate_cost(arguments: Sequence[Value]) -> int:
     format_, text = arguments
-    return costs.pattern_cost(size_of(text), format_.pattern_size) if isinstance(format_, NamedFormat) else 1
+    return pattern_cost(size_of(text), format_.pattern_size) if isinstance(format_, NamedFormat) else 1
 
 
 def _validate_estimate(operands: Sequence[Operand]) -> CallEstimate:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from cel.check.overloads import Library, Overload
 from cel.errors import EvalError
-from cel.ext import costs
+from cel.ext.declare import scan, scan_estimate, scan_estimate_since_1_38
 from cel.syntax.ast import Expr, ListExpr, MapExpr
 from cel.values import moments, numbers
 from cel.values.types import DYN, STRING, Kind, Type, list_of
@@ -332,8 +332,8 @@ _FORMAT: Final = Overload(
     STRING,
     implementation=_format,
     member=True,
-    cost=costs.scan,
-    estimate=costs.scan_estimate_since_1_38,
+    cost=scan,
+    estimate=scan_estimate_since_1_38,
 )
 LIBRARY: Final = Library("cel.lib.ext.strings.format", overloads=(_FORMAT,))
-LIBRARY_1_37: Final = replace(LIBRARY, overloads=(replace(_FORMAT, estimate=costs.scan_estimate),))
+LIBRARY_1_37: Final = replace(LIBRARY, overloads=(replace(_FORMAT, estimate=scan_estimate),))

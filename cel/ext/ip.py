@@ -9,8 +9,7 @@ from typing import Final, TypeAlias
 
 from cel.check.overloads import Library, Overload
 from cel.errors import no_such_overload
-from cel.ext import costs
-from cel.ext.declare import method, scanning, succeeds, with_eval_errors
+from cel.ext.declare import double_scan, double_scan_estimate, method, scanning, succeeds, with_eval_errors
 from cel.values.types import BOOL, INT, IP, STRING
 from cel.values.values import Value, register
 
@@ -85,8 +84,8 @@ LIBRARY: Final = Library(
             (STRING,),
             BOOL,
             implementation=_is_canonical,
-            cost=costs.double_scan,
-            estimate=costs.double_scan_estimate,
+            cost=double_scan,
+            estimate=double_scan_estimate,
         ),
         method("family", "ip_family", (IP,), INT, lambda address: address.version),
         method("isUnspecified", "ip_is_unspecified", (IP,), BOOL, lambda address: address.is_unspecified),

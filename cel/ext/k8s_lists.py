@@ -9,7 +9,7 @@ from typing import Final
 
 from cel.check.overloads import CallEstimate, Estimate, Library, Operand, Overload
 from cel.errors import EvalError, no_such_overload
-from cel.ext import costs
+from cel.ext.declare import traversal, traversal_estimate
 from cel.run.arithmetic import ORDERED_TYPES, Comparisons, add, is_ordered, order_of
 from cel.values.types import BOOL, DOUBLE, DURATION, DYN, INT, TIMESTAMP, UINT, Type, list_of, parameter
 from cel.values.values import Duration, List, Uint, Value
@@ -91,7 +91,7 @@ def _estimate_before_1_37(_: Sequence[Operand]) -> CallEstimate:
 def _includes_estimate(operands: Sequence[Operand]) -> CallEstimate:
     """A target of unknown type may be a list, whose elements are then compared one by one."""
     if operands[0].type.parameters:
-        return costs.traversal_estimate(operands)
+        return traversal_estimate(operands)
     return CallEstimate(operands[0].size.scaled(1))
 
 
@@ -105,8 +105,8 @@ def _traversing(
         result,
         implementation=implementation,
         member=True,
-        cost=costs.traversal,
-        estimate=costs.traversal_estimate,
+        cost=traversal,
+        estimate=traversal_estimate,
     )
 
 
@@ -148,7 +148,7 @@ _INCLUDES: Final = Overload(
     BOOL,
     implementation=_includes,
     member=True,
-    cost=costs.traversal,
+    cost=traversal,
     estimate=_includes_estimate,
 )
 _INCLUDES_BEFORE_1_37: Final = Overload(

@@ -7,7 +7,7 @@ from typing import Final
 
 from cel.check.overloads import Library, Overload
 from cel.errors import EvalError
-from cel.ext import costs
+from cel.ext.declare import pattern_search, pattern_search_estimate
 from cel.run.patterns import Pattern, compile_pattern
 from cel.values.types import INT, STRING, list_of
 from cel.values.values import List
@@ -38,8 +38,8 @@ LIBRARY: Final = Library(
             STRING,
             member=True,
             implementation=_find,
-            cost=costs.pattern_search,
-            estimate=costs.pattern_search_estimate,
+            cost=pattern_search,
+            estimate=pattern_search_estimate,
             takes_pattern=True,
         ),
         Overload(
@@ -49,8 +49,8 @@ LIBRARY: Final = Library(
             list_of(STRING),
             member=True,
             implementation=_find_all,
-            cost=costs.pattern_search,
-            estimate=costs.pattern_search_estimate,
+            cost=pattern_search,
+            estimate=pattern_search_estimate,
             takes_pattern=True,
         ),
         Overload(
@@ -60,8 +60,8 @@ LIBRARY: Final = Library(
             list_of(STRING),
             member=True,
             implementation=_find_all,
-            cost=costs.pattern_search,
-            estimate=costs.pattern_search_estimate,
+            cost=pattern_search,
+            estimate=pattern_search_estimate,
             takes_pattern=True,
         ),
     ),

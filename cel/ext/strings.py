@@ -11,8 +11,7 @@ from typing import Final
 
 from cel.check.overloads import STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, scaled
 from cel.errors import EvalError
-from cel.ext import costs
-from cel.ext.declare import method
+from cel.ext.declare import double_scan, method, scan, transformation_estimate, traversal, traversal_estimate
 from cel.values.types import INT, STRING, Type, list_of
 from cel.values.values import MAX_UINT, List, Value, bounded, size_of
 
@@ -181,8 +180,8 @@ def _transformation(function: str, id_: str, more: tuple[Type, ...], implementat
         STRING,
         implementation=implementation,
         member=True,
-        cost=costs.scan,
-        estimate=costs.transformation_estimate,
+        cost=scan,
+        estimate=transformation_estimate,
     )
 
 
@@ -194,8 +193,8 @@ def _search(function: str, id_: str, more: tuple[Type, ...], implementation: Cal
         INT,
         implementation=implementation,
         member=True,
-        cost=costs.traversal,
-        estimate=costs.traversal_estimate,
+        cost=traversal,
+        estimate=traversal_estimate,
     )
 
 
@@ -207,7 +206,7 @@ def _replacement(id_: str, more: tuple[Type, ...]) -> Overload:
         STRING,
         implementation=_replace,
         member=True,
-        cost=costs.double_scan,
+        cost=double_scan,
         estimate=_replace_estimate,
     )
 
@@ -220,7 +219,7 @@ def _splitting(id_: str, more: tuple[Type, ...]) -> Overload:
         list_of(STRING),
         implementation=_split,
         member=True,
-        cost=costs.double_scan,
+        cost=double_scan,
         estimate=_split_estimate,
     )
 
@@ -267,7 +266,7 @@ _QUOTING: Final = Overload(
     (STRING,),
     STRING,
     implementation=_quote,
-    cost=costs.scan,
+    cost=scan,
     estimate=_quote_estimate,
 )
 _QUOTING_1_37: Final = replace(_QUOTING, estimate=_quote_estimate_before_1_38)

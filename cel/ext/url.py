@@ -17,8 +17,7 @@ from typing import Final
 
 from cel.check.overloads import ONCE, CallEstimate, Estimate, Library, Operand, Overload
 from cel.errors import no_such_overload
-from cel.ext import costs
-from cel.ext.declare import method, succeeds, with_eval_errors
+from cel.ext.declare import method, scan, succeeds, transformation_estimate, with_eval_errors
 from cel.values.types import BOOL, STRING, URL, list_of, map_of
 from cel.values.values import List, Map, Value, quoted, register
 
@@ -405,8 +404,8 @@ LIBRARY_1_37: Final = Library(
             (STRING,),
             URL,
             implementation=with_eval_errors(parse_url),
-            cost=costs.scan,
-            estimate=costs.transformation_estimate,
+            cost=scan,
+            estimate=transformation_estimate,
         ),
         Overload("isURL", "is_url_string", (STRING,), BOOL, implementation=succeeds(check_request_uri)),
         *_COMPONENTS,

@@ -10,8 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from cel.check.checker import CallReference, Checked, ConstantReference, VariableReference
-from cel.check.declarations import Declarations
+from cel.check.checker import CallReference, Checked, ConstantReference, Declarations, VariableReference
 from cel.errors import CompileError, EvalAbortedError, EvalError
 from cel.run import steps
 from cel.run.calls import PATTERN, invocation, planned_call

@@ -19,11 +19,11 @@ from scheduler.attempt.decision import Decision, Listener, PodKey
 from scheduler.attempt.slots import CallLimit, KeyLocks
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Api
-from scheduler.client.watch_events import Key
+from scheduler.client.watch_states import Key
 from scheduler.client.watcher import Reflector
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.storage_objects import PersistentVolume, PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import WatchedClaim
 from scheduler.rates import backoff_s
@@ -35,8 +35,7 @@ from scheduler.state.cluster_changes import (
     PersistentVolumeClaimChanged,
     PodChanged,
 )
-from scheduler.state.invariants import is_reached
-from scheduler.state.rivals import Rival
+from scheduler.state.invariants import Rival, is_reached
 from scheduler.state.storage import ObjectKey
 
 # How attempts wait for changes that the watches show, without asking the API server.

@@ -14,7 +14,7 @@ from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.state.claims import FINALIZER, ClaimObject
-from scheduler.state.rivals import share_misfit
+from scheduler.state.invariants import share_misfit
 from scheduler.state.taints import Eviction
 
 

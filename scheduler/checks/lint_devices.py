@@ -7,7 +7,7 @@ import cel
 from allocator.allocate import BUDGET_STEPS
 from allocator.api import TaintRule
 from allocator.api.device_class import DeviceTaintSelector
-from allocator.cluster.selectors import Selectors
+from allocator.cluster.snapshot import Selectors
 from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, guilty
 from allocator.model import Device, qualified
 from allocator.outcome import Budget

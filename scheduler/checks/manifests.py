@@ -7,7 +7,7 @@ from functools import cached_property
 import cel
 from allocator.api.versions import GROUP, SERVED
 from allocator.gates import Features
-from allocator.limits.limit import TenantLimit
+from allocator.limits import TenantLimit
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
 from allocator.status import DeviceState, Membership, OrderedAnswers, OrderedResult, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation

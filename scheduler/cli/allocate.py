@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from allocator.limits.count import exceeded_text, limit_statuses
+from allocator.limit_use import exceeded_text, limit_statuses
 from allocator.model import Claim
 from allocator.words import counted
 from scheduler.cli import cluster_source

@@ -19,13 +19,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from scheduler import VERSION
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.printing import after_delay
 from scheduler.cli.run_scenarios import Progress, Runner, died
 from scheduler.cli.scenarios import BrokenPolicy, Case, Plan, ScenarioFailed, files_below, require_none, run_case
 from scheduler.installation import sources_digest
 from scheduler.simulation.result import Scenario, scenario_json, scenario_of
-from scheduler.version import VERSION
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -27,9 +27,8 @@ from scheduler.cli.printing import page_option, print_report
 from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements
 from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
-from scheduler.defrag.answer import Defragmentation, as_planned
 from scheduler.defrag.movable import MoveRules
-from scheduler.defrag.search import MovePlan, SearchLimits
+from scheduler.defrag.search import Defragmentation, MovePlan, SearchLimits, as_planned
 from scheduler.defrag.targets import ToFit, Way
 from scheduler.offline.placement import Placement, PodToPlace, UnplacedPod
 from scheduler.output.defrag_report import DefragReport

@@ -16,7 +16,7 @@ from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject
 from scheduler.input.inventory import is_in_no_namespace, is_object, no_object_error
 from scheduler.offline.redaction import Redaction
-from scheduler.offline.shareable import changed_selectors, shareable
+from scheduler.offline.shareable_dump import changed_selectors, shareable
 from scheduler.output.report import json_text
 
 _EPILOG = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from allocator.gates import Features
-from allocator.limits.limit import TenantLimit
+from allocator.limits import TenantLimit
 from allocator.status import pool_statuses
 from scheduler.checks.lint import RULES
 from scheduler.checks.manifests import Manifests

@@ -16,11 +16,11 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import IO, Protocol
 
+from scheduler import VERSION
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.scenarios import BrokenPolicy, Case, Plan, ScenarioFailed, require_none, run_case, start_of
 from scheduler.installation import sources_digest
 from scheduler.simulation.result import InvalidResult, Scenario, scenario_json, scenario_of
-from scheduler.version import VERSION
 
 # Pools of processes that end with the one that started them, however that ends.
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from allocator.cluster.snapshot import Snapshot
-from allocator.limits.count import LimitStatus, limit_status, limit_statuses
-from allocator.limits.limit import TenantLimit
+from allocator.limit_use import LimitStatus, limit_status, limit_statuses
+from allocator.limits import TenantLimit
 from allocator.status import Membership, largest_claim, pool_statuses
 from scheduler.cli.claims import claims_of, claims_report, print_claims
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects

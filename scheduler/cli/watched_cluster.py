@@ -23,8 +23,7 @@ from scheduler.client.api_resources import NAMESPACES, Resource
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import NotServed, Served
 from scheduler.client.errors import CallFailed, NotConfigured
-from scheduler.client.watch_events import Found
-from scheduler.client.watch_states import HistoryLost
+from scheduler.client.watch_states import Found, HistoryLost
 from scheduler.client.watcher import Reflector
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates

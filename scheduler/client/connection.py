@@ -20,6 +20,7 @@ import aiohttp
 from kubernetes_asyncio.client.rest import RESTClientObject
 
 from allocator.api.versions import Json
+from scheduler import VERSION
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import (
     READS,
@@ -33,7 +34,6 @@ from scheduler.client.errors import (
 )
 from scheduler.client.exchanges import ERRORS, Exchanges, HttpRequest, HttpResponse, Route
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
-from scheduler.version import VERSION
 
 # The time limit of a call, counted only while the event loop is free.
 #

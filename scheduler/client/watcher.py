@@ -12,24 +12,32 @@ from scheduler.client import watch_states
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, CallFailed, TooLarge
-from scheduler.client.watch_events import (
+from scheduler.client.watch_states import (
     Applied,
+    Broken,
     Decoder,
     Deleted,
+    Empty,
+    Ended,
     Entry,
     Found,
+    HistoryLost,
     Holder,
+    Input,
     Interrupted,
     Key,
+    Opened,
     Outdated,
     Restarted,
+    State,
     T,
     Undecoded,
     Unreadable,
     WatchEvent,
     holds_nothing,
+    input_of,
+    page_of,
 )
-from scheduler.client.watch_states import Broken, Empty, Ended, HistoryLost, Input, Opened, State, input_of, page_of
 from scheduler.rates import backoff_s
 
 # How long to wait before calling the API server again: not at all at first, then longer with every failure.

@@ -9,10 +9,10 @@ from allocator.api.findings import FieldError, step_text
 from scheduler.core_v1.custom_pods import FieldPath, asks_unnamed, custom_pod, why_stopped
 from scheduler.core_v1.group_terms import KUEUE_GROUP, KUEUE_IS_GROUP, KUEUE_TOTAL
 from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, OwnerFields, metadata_errors, typed
-from scheduler.core_v1.persistent_volume import CLASS_ANNOTATION, PersistentVolumeClaim, decode_persistent_volume_claim
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, Pod, controller_of, decode_pod
 from scheduler.core_v1.pod_volumes import ClaimVolume, text_of
 from scheduler.core_v1.resources import objects
+from scheduler.core_v1.storage_objects import CLASS_ANNOTATION, PersistentVolumeClaim, decode_persistent_volume_claim
 
 # Templates of PersistentVolumeClaims, of StatefulSets and of ephemeral volumes of pods.
 #

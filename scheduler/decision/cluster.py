@@ -9,10 +9,7 @@ Source: kube-scheduler's cache (assumed pods) and its plugin DynamicResources (i
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from itertools import repeat
-
-import numpy as np
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
 from allocator.api import TaintRule
@@ -22,17 +19,17 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.explain.text import SET_ASIDE
 from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
-from allocator.limits.count import LimitsInForce
-from allocator.limits.limit import TenantLimit
+from allocator.limit_use import LimitsInForce
+from allocator.limits import TenantLimit
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.pod_signatures import PodSignatures
+from scheduler.decision.filters import NodeOrder, PodSignatures
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.time_limits import DecisionTimeLimit
+from scheduler.node_policies import NodeScorer, scorer_of
 from scheduler.node_policies.free_resources import FreeByNode
-from scheduler.node_policies.scorer import NodeScorer, scorer_of
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile, in_order
 from scheduler.state.claims import (
@@ -44,122 +41,15 @@ from scheduler.state.claims import (
     claims_of,
     in_flight,
 )
-from scheduler.state.invariants import Invariants, Violation, is_reached
+from scheduler.state.invariants import Invariants, Rival, Rivals, Violation, is_reached
 from scheduler.state.labels import PodSelectors
-from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_groups import PodGroupIndex
 from scheduler.state.pod_resources import ExtendedResources, claim_name
 from scheduler.state.pods import NodePods, Nominations, pod_requests
 from scheduler.state.pods_by_priority import DisruptionBudgets, PodsByPriority
-from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.taints import TaintedSlices
 from scheduler.state.volumes import Volumes
-
-# The order in which equally good nodes are taken; it differs between schedulers that share a fleet.
-#
-# Two schedulers that took the first of equal nodes would allocate the same devices, and one would have to undo its
-# writes. With different orders, they use different nodes while there are many, and share what is left. Schedulers that
-# have met split the nodes: each takes its own first, and the others only when these are full or clearly worse. The
-# order depends only on identities and names, so that a decision can be repeated.
-
-
-_DIGEST_BYTES = 8
-_FEWEST = 64
-_OF_OTHERS = 1 << 63
-"""Added to the keys of nodes that are another scheduler's: they go last."""
-
-MOST_OTHERS = 8
-"""Schedulers that the nodes are split with; a client that invents more of them costs no more time."""
-
-MOST_BEHIND = 10
-"""Points that a total may be lower on an own node: one pod more or less on a node changes about as much.
-
-Without it, a scheduler that has used its own nodes once finds the last unused ones of the other better, and both meet.
-"""
-
-
-class NodeOrder:
-    """Keys of nodes by their numbers; of equally good nodes the one with the least key goes first.
-
-    `_key` makes the keys. Without identity and other schedulers they are not asked, and the least number goes first.
-    numbers: of the nodes, by name, as they are at any time. identity: such as the name of a Lease; "" for the nodes as
-    they are numbered. Cost: O(1) for a node, and O(nodes) for another identity.
-    """
-
-    def __init__(self, numbers: Mapping[str, int], identity: str = "") -> None:
-        self.identity = identity
-        self._numbers = numbers
-        self._own = ""
-        self._others: tuple[str, ...] = ()
-        self._keys = np.zeros(_FEWEST, np.uint64)
-
-    def set_node(self, number: int, name: str) -> None:
-        """The node of that name has this number."""
-        if number >= len(self._keys):
-            self._keys = np.resize(self._keys, 2 * number + 1)
-        self._keys[number] = self._key(name)
-
-    def search_as(self, identity: str) -> None:
-        """Take nodes in the order of that identity from now on."""
-        if identity != self.identity:
-            self.identity = identity
-            self._sort()
-
-    def split(self, own: str, others: Collection[str]) -> None:
-        """Take the nodes that are `own`'s first. own, others: names by which all of them split alike; no others: all.
-
-        Each node is of one of them, about as many of each.
-        """
-        others = tuple(sorted(others))[:MOST_OTHERS]
-        if (own, others) != (self._own, self._others):
-            self._own, self._others = own, others
-            self._sort()
-
-    @property
-    def others(self) -> Collection[str]:
-        """The schedulers that the nodes are split with."""
-        return self._others
-
-    def best(self, numbers: Numbers, totals: Numbers) -> tuple[int, int]:
-        """The first of the nodes with the highest total, and that total; of the own ones if they come close.
-
-        numbers: ascending, at least one. totals: in their order.
-        """
-        if self._others:
-            own_nodes = self._keys[numbers] < _OF_OTHERS
-            if own_nodes.any() and totals[own_nodes].max() >= totals.max() - MOST_BEHIND:
-                numbers, totals = numbers[own_nodes], totals[own_nodes]
-        place = totals.argmax()  # the first of equals
-        highest = totals.item(place)
-        if self._is_by_number:
-            return numbers.item(place), highest
-        return self.first(numbers[totals == highest]), highest
-
-    def first(self, numbers: Numbers) -> int:
-        """The one of these nodes that goes first. numbers: ascending, at least one."""
-        if self._is_by_number:
-            return numbers.item(0)
-        return numbers.item(self._keys[numbers].argmin())
-
-    @property
-    def _is_by_number(self) -> bool:
-        return not self.identity and not self._others
-
-    def _sort(self) -> None:
-        for name, number in self._numbers.items():
-            self._keys[number] = self._key(name)
-
-    def _key(self, name: str) -> int:
-        key = _digest(self.identity, name) // 2
-        is_own = all(_digest(self._own, name) > _digest(other, name) for other in self._others)
-        return key if is_own else key + _OF_OTHERS
-
-
-def _digest(identity: str, name: str) -> int:
-    """From 0 to 2**64 - 1."""
-    return int.from_bytes(blake2b(f"{identity} {name}".encode(), digest_size=_DIGEST_BYTES).digest(), "big")
-
 
 ASIDE_S = 60.0
 """For so long nobody gets a device that could not be made ready, by `Cluster.set_aside`."""

@@ -188,7 +188,7 @@ class PodCycle:
             return CLAIMS, problem
         if self.cluster.fleet.features.has(ADMIN_ACCESS):
             for claim in filter(filters.is_asked_for, self.pending):
-                if problem := filters.refusal(claim, self.cluster.labels_of(claim.namespace)):
+                if problem := filters.admin_access_refusal(claim, self.cluster.labels_of(claim.namespace)):
                     return NO_ADMIN_ACCESS, problem
         return None
 

@@ -258,7 +258,7 @@ def _refused(cycle: PodCycle, required: Requirements) -> Iterator[Mask]:
 
 # Single changes after which a plugin would no longer refuse a pod on a node; each of them was tried.
 #
-# Changes about devices are the allocator's (`allocator.explain.remedies`).
+# Changes about devices are the allocator's (`allocator.explain.node_explanation`).
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import Placed
-from scheduler.defrag.movers_by_node import MoversByNode, RoomNeed
-from scheduler.preemption.winnable_claims import least_devices
+from scheduler.defrag.movable import MoversByNode, RoomNeed
+from scheduler.preemption.victims import least_devices
 from scheduler.state.claims import Holding
 from scheduler.state.pods_by_priority import priority_of
 

@@ -23,7 +23,7 @@ from scheduler.attempt.claim_objects import allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.slots import KeyLocks
 from scheduler.client.errors import CallFailed
-from scheduler.client.watch_events import Undecodable
+from scheduler.client.watch_states import Undecodable
 from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle

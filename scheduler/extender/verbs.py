@@ -25,12 +25,12 @@ from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
 from scheduler.extender.question import Asked, Hopeless, best_last, kept_nodes, needs_of, preemptor_of, winnable
 from scheduler.extender.wire import MAX_SCORE
+from scheduler.output.time_line import DecisionLog
 from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.runtime.server import Malformed
 from scheduler.state.claims import Waiting
 from scheduler.state.masks import mask_of, numbers_of
 from scheduler.state.pod_resources import may_ask
-from scheduler.ui.time_line import DecisionLog
 
 # How many nodes pass filter: enough for a good choice, as kube-scheduler alone samples a large cluster.
 #

@@ -19,7 +19,7 @@ from allocator.model import Allocation, Claim, DeviceID, PoolID
 from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
 from scheduler.state.claims import Holding, with_devices_of
-from scheduler.state.rivals import Overlap
+from scheduler.state.invariants import Overlap
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,18 @@
-"""The guard's answer to a review: allowed, or the claim that holds the device."""
+"""The guard's answer to a review: allowed, or the claim that holds the device; and the metrics of its answers."""
 
 import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import orjson
+import prometheus_client
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -19,16 +21,83 @@ from allocator.api.decode import excess
 from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
 from allocator.api.versions import Json
+from allocator.limit_use import LimitStatus
 from allocator.model import Claim, DeviceID, DeviceResult
 from scheduler.client.raw_json import RawJson, loads_leniently
-from scheduler.client.watch_events import Undecodable
-from scheduler.guard.ledger import UNKNOWN, Denial, Ledger, Update
-from scheduler.guard.metrics import ALLOWED, NOT_LEADING, NOTHING_ADDED, UNREADABLE, GuardMetrics
+from scheduler.client.watch_states import Undecodable
+from scheduler.guard.ledger import CAUSES, UNKNOWN, Denial, Ledger, Update
 from scheduler.kinds import Raw, WatchedClaim, claim_of
+from scheduler.runtime.listening import Refusal
+from scheduler.runtime.metrics import CommonMetrics, Watch, leading, of_limits, of_watches
 from scheduler.runtime.section import Fields, typed
 from scheduler.runtime.server import Malformed, require_few_values
 from scheduler.state.claims import FINALIZER
 from scheduler.terminal_text import in_short
+
+ALLOWED, NOTHING_ADDED, NOT_LEADING, UNREADABLE = "allowed", "nothing added", "not leading", "unreadable"
+ANSWERS = (ALLOWED, NOTHING_ADDED, NOT_LEADING, UNREADABLE, *CAUSES)
+"""What becomes of a question: it is allowed, or refused for one of the causes."""
+
+_BUCKETS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardReading:
+    """The values at the moment. open: updates that were allowed, and may or may not be stored.
+
+    leading: whether this process does, by the name of the lease.
+    """
+
+    watches: Sequence[Watch]
+    open: int
+    leading: Mapping[str, bool]
+    limits: Sequence[LimitStatus] = ()
+
+
+class GuardMetrics(CommonMetrics):
+    """All metrics of a guard."""
+
+    def __init__(self, read: Callable[[], GuardReading]) -> None:
+        super().__init__()
+        self._expose(lambda: _of_reading(read()))
+        text = "Answers to the API server: allowed, nothing added, or the reason of a refusal."
+        answers = prometheus_client.Counter("dra_guard_answers", text, ["answer"], registry=self._registry)
+        # Of each one, before it is given: an increase is seen only of what is there before.
+        self._answers = {answer: answers.labels(answer) for answer in ANSWERS}
+        text = "HTTP calls, by status."
+        self._calls = prometheus_client.Counter("dra_guard_calls", text, ["code"], registry=self._registry)
+        text = "Duration of calls."
+        self._calls_s = prometheus_client.Histogram(
+            "dra_guard_call_duration_seconds", text, buckets=_BUCKETS_S, registry=self._registry
+        )
+        text = "Connections closed because a limit was reached, by limit."
+        self._refused = prometheus_client.Counter(
+            "dra_guard_refused_connections", text, ["limit"], registry=self._registry
+        )
+        for limit in get_args(Refusal):
+            self._refused.labels(limit)
+
+    def answered(self, answer: str) -> None:
+        """A question was answered. answer: one of `ANSWERS`."""
+        self._answers[answer].inc()
+
+    def called(self, _verb: str, status: int, duration_s: float) -> None:
+        """A call was answered."""
+        self._calls.labels(str(status)).inc()
+        self._calls_s.observe(duration_s)
+
+    def refused(self, what: Refusal) -> None:
+        """A connection was closed because a limit was reached."""
+        self._refused.labels(what).inc()
+
+
+def _of_reading(reading: GuardReading) -> Iterator[Metric]:
+    yield from of_watches(reading.watches)
+    yield leading(reading.leading)
+    yield from of_limits(reading.limits)
+    text = "Allowed updates that may still be stored."
+    yield GaugeMetricFamily("dra_guard_open_updates", text, value=reading.open)
+
 
 # Claims as the guard knows them: who they are and what they hold, not what they request.
 #

@@ -27,6 +27,7 @@ from scheduler.core_v1.pod_group import COMPOSITE_SCHEDULED, SCHEDULED, AnyPodGr
 from scheduler.core_v1.pod_status import Condition
 from scheduler.decision.cluster import Cluster
 from scheduler.live.preemptions import GroupToWin, NothingToWin, PlaceToWin, Preemptions
+from scheduler.output.time_line import DecisionLog
 from scheduler.plugins.plugin import Refusal
 from scheduler.pod_groups.groups import Groups
 from scheduler.queue import Queue, QueuedPod
@@ -35,7 +36,6 @@ from scheduler.reporting import Events, Refusals, Regarding
 from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.pods import pod_requests
 from scheduler.terminal_text import printable
-from scheduler.ui.time_line import DecisionLog
 
 DETAILS_EVERY_S = 60.0
 """A group is told other details of the same reasons after so long, at the earliest."""

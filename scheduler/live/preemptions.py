@@ -30,7 +30,7 @@ from scheduler.pod_groups.group_result import GroupUnknown
 from scheduler.preemption.eviction_writes import PreemptionWrite, eviction_writes
 from scheduler.preemption.preemption import ENDING, Preemption, Preemptor
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
-from scheduler.preemption.winnable_claims import WinnableClaims
+from scheduler.preemption.victims import WinnableClaims
 from scheduler.rates import backoff_s
 from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
-from allocator.limits.count import limit_statuses
+from allocator.limit_use import limit_statuses
 from scheduler.attempt import eviction
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimRef
@@ -24,7 +24,7 @@ from scheduler.attempt.decision import Decision
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
-from scheduler.client.watch_events import Undecoded
+from scheduler.client.watch_states import Undecoded
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.decision.time_limits import MOST_S
@@ -32,23 +32,22 @@ from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencie
 from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
+from scheduler.output.time_line import DecisionLog
+from scheduler.output.ui_server import PATH, Ui, UiSource
 from scheduler.plugins.profile import REASONS
 from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.groups import Groups
 from scheduler.queue import LOOK_S, PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
-from scheduler.runtime.access import secure
 from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, PreemptionMode
 from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
-from scheduler.runtime.health import serving
+from scheduler.runtime.health import secure, serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, PodGroupChanged
 from scheduler.state.invariants import Violation
-from scheduler.ui.time_line import DecisionLog
-from scheduler.ui.ui_server import PATH, Ui, UiSource
 
 # The pods that were created with a node and lack devices; updated by events, so that reading costs nothing.
 
@@ -333,7 +332,7 @@ class Scheduler:
                 self._queue.remove(event.old.uid)
                 self._refusals.forget(event.old.uid)
             self._queue.on_event(event, moment)
-        any(self._queue.look_again(uid, moment, type(event).__name__) for uid in again)
+        self._groups.wake(again, lambda uid: self._queue.look_again(uid, moment, type(event).__name__))
         self._loop.wake()
 
     def _reporter(self, claims: Resource) -> Reporter:

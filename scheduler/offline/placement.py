@@ -13,8 +13,7 @@ from functools import cached_property
 from allocator.allocate import allocate
 from allocator.api.allocation import Consumer
 from allocator.bits import Mask, bits
-from allocator.cluster.selectors import selectors_of
-from allocator.cluster.snapshot import Snapshot
+from allocator.cluster.snapshot import Snapshot, selectors_of
 from allocator.explain.barren_selectors import BarrenSelectors
 from allocator.explain.selector_operands import GuiltyOperands
 from allocator.fleet.alike import DeviceQuestion

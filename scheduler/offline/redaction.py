@@ -20,20 +20,19 @@ from allocator.api.resource_claim import ClaimFields, TemplateFields
 from allocator.api.resource_slice import SliceFields
 from allocator.pod_resources import CLAIM_ANNOTATION
 from cel.cache import compile_selector
-from cel.check.declarations import declared_in
+from cel.check.checker import declared_in
 from cel.device import PlainDevice
-from cel.environment import V1_36_LISTS, V1_37
 from cel.errors import CompileError, EvalError
+from cel.program import V1_36_LISTS, V1_37
 from cel.syntax.lexer import Token, bytes_value, string_value, tokens
 from cel.syntax.macros import MACROS
-from scheduler.core_v1.csi import MIGRATED
 from scheduler.core_v1.custom_pods import KINDS as CUSTOM_KINDS
 from scheduler.core_v1.object_fields import ObjectFields
-from scheduler.core_v1.persistent_volume import BIND_COMPLETED, IS_DEFAULT
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.core_v1.pod_volumes import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from scheduler.core_v1.storage_objects import BIND_COMPLETED, IS_DEFAULT, MIGRATED
 from scheduler.input.inventory import VERSIONS
-from scheduler.offline.kept_texts import (
+from scheduler.offline.shareable_dump import (
     AMOUNTS,
     CLASS_RESOURCE,
     GROUPS,

@@ -11,13 +11,12 @@ from types import MappingProxyType
 
 from allocator.allocate import BUDGET_STEPS
 from allocator.gates import Features
-from allocator.limits.limit import TenantLimit
+from allocator.limits import TenantLimit
 from allocator.model import Node
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import CSIDriver
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.persistent_volume import PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.storage_objects import CSIDriver, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.workload import VolumeClaimTemplate, Workload, ephemeral_claims
 from scheduler.decision.cluster import Cluster
 from scheduler.input.identity import uid_of

@@ -17,6 +17,7 @@ from allocator.gates import RELEASES, Features
 from allocator.model import Device, Slice
 from allocator.status import Membership, PoolStatus
 from allocator.words import counted, did_you_mean
+from scheduler import VERSION
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint import has_groups, has_list
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
@@ -36,7 +37,6 @@ from scheduler.output.status_report import DEVICES, MAP, nodes_text
 from scheduler.output.table import ColumnTable
 from scheduler.status import NO_CLASS, by_class
 from scheduler.terminal_text import printable
-from scheduler.version import VERSION
 
 # What the input publishes and the release does not read, or a gate that is off ignores: kube-scheduler says nothing.
 #

@@ -11,9 +11,9 @@ import orjson
 
 from allocator.api.versions import Json
 from allocator.status import DeviceState
+from scheduler import VERSION
 from scheduler.output.table import ColumnTable
 from scheduler.terminal_text import printable
-from scheduler.version import VERSION
 
 # HTML and SVG as trees, so that no text of the input is ever read as markup.
 

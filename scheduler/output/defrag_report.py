@@ -10,8 +10,7 @@ from allocator.status import PoolStatus
 from allocator.words import agreeing, counted
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.defrag.answer import Blockers, DefragAnswer
-from scheduler.defrag.search import Move
+from scheduler.defrag.search import Blockers, DefragAnswer, Move
 from scheduler.defrag.targets import TargetPlace
 from scheduler.offline.placement_difference import PlaceOfPod
 from scheduler.output.data_page import DataPage, PageTable, data_page

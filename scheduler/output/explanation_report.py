@@ -4,18 +4,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from allocator.api.versions import Json
-from allocator.explain.conflict import Conflict, ConflictingRequest, Member
-from allocator.explain.node_explanation import NodeExplanation, PassedOver
-from allocator.explain.offer import ConstraintOffer, Funnel, Offer
-from allocator.explain.remedies import (
+from allocator.explain.node_explanation import (
     ClaimsReleased,
+    Conflict,
+    ConflictingRequest,
     ConstraintDropped,
     CountLowered,
+    Member,
+    NodeExplanation,
+    PassedOver,
     Remedy,
     SelectorCorrected,
     SelectorsDropped,
     TaintsTolerated,
 )
+from allocator.explain.offer import ConstraintOffer, Funnel, Offer
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.explain.text import (
     OPERATOR,

@@ -14,7 +14,7 @@ from enum import StrEnum
 from allocator.api.versions import Json
 from allocator.bits import bits
 from allocator.constraints import lookup
-from allocator.limits.count import LimitStatus, use_text
+from allocator.limit_use import LimitStatus, use_text
 from allocator.model import Device, Reach
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus

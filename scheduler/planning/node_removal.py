@@ -18,10 +18,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.time_limits import TooLong
-from scheduler.defrag.answer import NO_PLACE, belonging
-from scheduler.defrag.movable import Forbidden, Movability, Mover, MoveRules
-from scheduler.defrag.movers_by_node import MoversByNode
-from scheduler.defrag.search import Move, MoveSearch, OverBudgetError, SearchLimits, moved
+from scheduler.defrag.movable import Forbidden, Movability, Mover, MoversByNode, MoveRules
+from scheduler.defrag.search import NO_PLACE, Move, MoveSearch, OverBudgetError, SearchLimits, belonging, moved
 from scheduler.defrag.targets import ClosedNodes, own_devices, unknown_users
 from scheduler.state.pods import CPU, pod_requests
 from scheduler.state.pods_by_priority import violated_of

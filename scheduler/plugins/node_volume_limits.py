@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from allocator.bits import Mask, union
 from allocator.gates import VOLUME_LIMIT_SCALING
-from scheduler.core_v1.csi import CSINode
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle
+from scheduler.core_v1.storage_objects import CSINode
 from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, RefusedPod, Rejected, is_added
 from scheduler.state.cluster_changes import (
     CSIDriverChanged,

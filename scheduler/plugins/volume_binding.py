@@ -15,9 +15,9 @@ import numpy as np
 from allocator.bits import Mask, union
 from allocator.gates import STORAGE_CAPACITY_SCORING
 from cel.values.quantity import Quantity
-from scheduler.core_v1.persistent_volume import LOST, SELECTED_NODE, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ClaimVolume
+from scheduler.core_v1.storage_objects import LOST, SELECTED_NODE, PersistentVolumeClaim
 from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, RefusedPod, Rejected, Score
 from scheduler.plugins.scoring_strategies import MAX_SHAPE_SCORE, MAX_UTILIZATION, scores_along
 from scheduler.plugins.volume_matching import Offers, matching

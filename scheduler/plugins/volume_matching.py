@@ -11,7 +11,7 @@ from typing import Protocol
 
 from allocator.bits import Mask, union
 from scheduler.core_v1.label_selectors import selects
-from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
+from scheduler.core_v1.storage_objects import PersistentVolume, PersistentVolumeClaim
 from scheduler.state.storage import AlikeVolumes, Likeness
 from scheduler.state.volumes import Volumes
 

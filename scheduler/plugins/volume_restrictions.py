@@ -6,8 +6,8 @@ Source: kube-scheduler's volume_restrictions.go; KEP-2485 for ReadWriteOncePod.
 from collections.abc import Iterator
 
 from allocator.bits import Mask
-from scheduler.core_v1.persistent_volume import ONE_POD
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.storage_objects import ONE_POD
 from scheduler.plugins.plugin import (
     Change,
     Cycle,

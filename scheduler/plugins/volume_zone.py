@@ -7,8 +7,8 @@ Source: kube-scheduler's volume_zone.go.
 from collections.abc import Iterator
 
 from allocator.bits import Mask, union
-from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.core_v1.pod_volumes import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from scheduler.core_v1.storage_objects import PersistentVolume, PersistentVolumeClaim
 from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, RefusedPod, Rejected
 from scheduler.plugins.volume_binding import is_labelled_anew, is_own
 from scheduler.state.cluster_changes import (

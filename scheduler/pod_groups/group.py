@@ -394,7 +394,8 @@ def gate_of_tree(key: GroupKey, pod: Pod, index: PodGroupIndex) -> str:
     )
     if composite is None or own is None:
         return not_created(pod.group)
-    alone = GroupOfPods(key, (pod,), 1, composite.priority or 0, tree=GroupTree(key.name, 1, children=()))
+    priority = _priority((pod,)) if composite.priority is None else composite.priority
+    alone = GroupOfPods(key, (pod,), 1, priority, tree=GroupTree(key.name, 1, children=()))
     if state.is_met or state.is_wrong or _kept_to(own, (pod,))[1] or next(_uneven(alone), ""):
         return ""
     few = index.first_with_few(key.namespace, key.name)

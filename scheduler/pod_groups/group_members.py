@@ -13,7 +13,7 @@ from functools import cached_property
 from allocator.bits import Mask, bits, union
 from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.alike import fingerprint_of
-from allocator.limits.limit import Account, Binding
+from allocator.limits import Account, Binding
 from allocator.model import Allocation, Claim, DeviceID
 from allocator.outcome import Allocated, Exhausted
 from scheduler.core_v1.pod import Pod

@@ -19,8 +19,7 @@ from scheduler.pod_groups.group import GroupOfPods, key_of
 from scheduler.pod_groups.group_placer import GROUP_STEPS, ReadyMembers, place_group
 from scheduler.pod_groups.group_result import GroupPlaced, GroupUnknown, OutOfGroupSteps
 from scheduler.preemption.preemption import NEVER
-from scheduler.preemption.victims import Reprieve, Unit, moment, victims_of
-from scheduler.preemption.winnable_claims import WinnableClaims
+from scheduler.preemption.victims import Reprieve, Unit, WinnableClaims, moment, victims_of
 from scheduler.state.pods_by_priority import priority_of
 
 NO_VICTIMS_FOR_GROUP = "No preemption victims found for incoming preemptor"

@@ -7,7 +7,6 @@ Source: KEP-4671.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_group import AnyPodGroup, PodGroup
@@ -25,6 +24,9 @@ from scheduler.pod_groups.group import (
     own_key_of,
 )
 from scheduler.state.cluster_changes import Event, PodChanged, PodGroupChanged
+
+GroupsToWake = tuple[GroupKey, ...]
+"""A group, after those in it that come first."""
 
 HELD_S = 120.0
 """A group that waits longer for members says so in an event."""
@@ -48,7 +50,7 @@ class Groups:
         self._clock = clock
         self._recognized = recognized
         self._members: dict[GroupKey, dict[str, None]] = {}
-        self._waiting: dict[GroupKey, dict[str, None]] = {}  # those of them that have no node
+        self._waiting: dict[GroupKey, dict[str, None]] = {}  # those of them without a node that `wake` looks at
         self._keys: dict[str, GroupKey] = {}
         self._held_since: dict[GroupKey, float] = {}  # the first first
         self._late: set[GroupKey] = set()
@@ -113,6 +115,14 @@ class Groups:
 
         Cost: O(levels) of a group of groups, however many pods and groups are in it.
         """
+        own = self._keys.get(pod.uid)
+        if own is not None and not pod.node_name and pod.uid not in (waiting := self._waiting.setdefault(own, {})):
+            waiting[pod.uid] = None
+            if len(waiting) == 1:
+                self._count(own)
+        return self._gate(pod)
+
+    def _gate(self, pod: Pod) -> str:
         key = self.key_of(pod)
         if key is None or pod.node_name:
             return ""
@@ -141,7 +151,7 @@ class Groups:
             "pods": self.size(key),
             "waiting": len(waiting),
             "minimum": alone.minimum,
-            "reason": alone.problem or self.gate(waiting[0]),
+            "reason": alone.problem or self._gate(waiting[0]),
         }
 
     def late(self, now: float) -> Iterator[tuple[GroupOfPods, str]]:
@@ -162,11 +172,8 @@ class Groups:
 
     # -- what the watches show
 
-    def on_event(self, event: Event) -> Iterable[str]:
-        """Something has changed, and the cluster knows it; the uids of pods to be looked at again until one is tried.
-
-        An attempt takes all members that wait: one of them is enough, and others of a large group cost nothing.
-        """
+    def on_event(self, event: Event) -> Sequence[GroupsToWake]:
+        """Something has changed, and the cluster knows it; for `wake`."""
         if isinstance(event, PodGroupChanged):
             return self._on_object(event)
         if not isinstance(event, PodChanged):
@@ -174,12 +181,12 @@ class Groups:
         before = next(filter(None, (self._forget(pod.uid) for pod in (event.old, event.new) if pod is not None)), None)
         now = self._keep(event.new) if event.new is not None and not event.new.is_over else None
         if before is None:
-            return self._woken((now,), only_if_held=True)  # the pod that has come is tried itself
+            return self._to_wake((now,), only_if_held=True)  # the pod that has come is tried itself
         if event.old and event.new and before == now and _counts_alike(event.old, event.new):
             return ()
-        return self._woken((before, now))
+        return self._to_wake((before, now))
 
-    def _on_object(self, event: PodGroupChanged) -> Iterable[str]:
+    def _on_object(self, event: PodGroupChanged) -> Sequence[GroupsToWake]:
         changed = [one for one in (event.old, event.new) if one is not None]
         if len(changed) > 1 and replace(changed[0], is_scheduled=changed[1].is_scheduled) == changed[1]:
             return ()  # as when its condition is written
@@ -187,28 +194,51 @@ class Groups:
         own = GroupKey(POD_GROUP if isinstance(group, PodGroup) else COMPOSITE, group.namespace, group.name)
         self._note_held(own)  # until now it may have been on its own
         roots = [GroupKey(COMPOSITE, one.namespace, root) for one in changed if (root := index.root_name(one))]
-        # One that comes or goes is what all in it wait for, or do not any more.
-        return chain(self._without_node(own) if len(changed) == 1 else (), self._woken([own, *roots]))
+        woken = self._to_wake([own, *roots])
+        # One that comes, goes or moves is what all in it wait for, or do not any more.
+        return [*woken, (own,)] if len(changed) == 1 or changed[0].parent != changed[1].parent else woken
 
-    def _woken(self, own: Iterable[GroupKey | None], *, only_if_held: bool = False) -> Iterable[str]:
-        """Members without a node of these, and of the groups around them, where these wait for no others.
+    def _to_wake(self, own: Iterable[GroupKey | None], *, only_if_held: bool = False) -> Sequence[GroupsToWake]:
+        """These groups and those around them that wait for no others. only_if_held: and did so until now."""
+        inner: dict[GroupKey, list[GroupKey]] = {}
+        for key in own:
+            if key is not None:
+                inner.setdefault(self._outermost(key), []).append(key)
+        were_held = {key for key in inner if key in self._held_since or key in self._late}
+        complete = [key for key in inner if not self._note_held(key) and (key in were_held or not only_if_held)]
+        return [tuple(dict.fromkeys((*inner[key], key))) for key in complete]
 
-        only_if_held: and did so until now.
+    def wake(self, groups: Iterable[GroupsToWake], look_again: Callable[[str], bool]) -> None:
+        """Look again at waiting members of each of these, until one is tried: an attempt takes all that can be.
+
+        look_again: by uid; whether the pod is tried. One that cannot be, since its claims are missing, is left alone
+        until it asks for its gate: it costs nothing each time that something happens to the group. Where the one that
+        is tried loses its claims before its turn, the queue asks the others within a minute.
         """
-        outer = {key: self._outermost(key) for key in own if key is not None}
-        were_held = {key for key in outer.values() if key in self._held_since or key in self._late}
-        complete = {
-            key: None for key in outer.values() if not self._note_held(key) and (key in were_held or not only_if_held)
-        }
-        first = (key for key, around in outer.items() if around in complete)
-        return (uid for key in dict.fromkeys((*first, *complete)) for uid in self._without_node(key))
+        for keys in groups:
+            empty = set[GroupKey]()
+            any(self._is_one_tried(own, look_again, empty) for key in keys for own in self._with_waiting(key))
+            for own in empty:
+                if not self._waiting.get(own):
+                    self._waiting.pop(own, None)
+                    self._count(own)
 
-    def _without_node(self, key: GroupKey) -> Iterator[str]:
+    def _is_one_tried(self, own: GroupKey, look_again: Callable[[str], bool], empty: set[GroupKey]) -> bool:
+        waiting = self._waiting.get(own, {})
+        for _ in range(len(waiting)):
+            uid = next(iter(waiting))
+            del waiting[uid]
+            if look_again(uid):
+                waiting[uid] = None
+                return True
+        empty.add(own)
+        return False
+
+    def _with_waiting(self, key: GroupKey) -> Iterable[GroupKey]:
         if key.source != COMPOSITE:
-            yield from self._waiting.get(key, ())
-        else:
-            for name in self._cluster.pod_groups.with_waiting(key.namespace, key.name):
-                yield from self._waiting.get(GroupKey(POD_GROUP, key.namespace, name), ())
+            return (key,)
+        names = self._cluster.pod_groups.with_waiting(key.namespace, key.name)
+        return (GroupKey(POD_GROUP, key.namespace, name) for name in names)
 
     def _keep(self, pod: Pod) -> GroupKey | None:
         """The pod is there; the group that it is a member of."""
@@ -251,7 +281,7 @@ class Groups:
             state = self._cluster.pod_groups.state(key.namespace, key.name)
             return self.object_of(key) is None or not (state.is_met or state.is_wrong)
         first = next((pod for uid in self.members(key) if (pod := self._cluster.pods.known(uid)) is not None), None)
-        return first is not None and bool(self.gate(replace(first, node_name="")))
+        return first is not None and bool(self._gate(replace(first, node_name="")))
 
     def _placed(self, pod: Pod) -> Pod:
         assumed = None if pod.node_name else self._cluster.pods.assumed_pod(pod.uid)

@@ -26,8 +26,7 @@ from scheduler.preemption.preemption import (
     Preemption,
     Preemptor,
 )
-from scheduler.preemption.victims import lower_units
-from scheduler.preemption.winnable_claims import WinnableClaims
+from scheduler.preemption.victims import WinnableClaims, lower_units
 from scheduler.state.pods_by_priority import priority_of
 
 MOST_NAMED = 3

@@ -32,15 +32,16 @@ from scheduler.preemption.victims import (
     PodTable,
     Reprieve,
     Unit,
+    WinnableClaims,
     cost_of,
     guessed_victims,
     least_cost,
+    least_devices,
     lower_units,
     nodes_at_once,
     victims_of,
     windows,
 )
-from scheduler.preemption.winnable_claims import WinnableClaims, least_devices
 from scheduler.state.claims import Holding
 from scheduler.state.masks import mask_of, numbers_once
 from scheduler.state.pods import PodRequests

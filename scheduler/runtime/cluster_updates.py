@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from allocator.api import TaintRule
-from allocator.limits.count import exceeded_text, limit_statuses
-from allocator.limits.limit import TenantLimit
+from allocator.limit_use import exceeded_text, limit_statuses
+from allocator.limits import TenantLimit
 from allocator.model import Claim
 from scheduler.client.api_resources import CONFIG_MAPS, Resource
-from scheduler.client.watch_events import Entry, Found, Undecoded
+from scheduler.client.watch_states import Entry, Found, Undecoded
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import KINDS, ObjectKind, WatchedClaim

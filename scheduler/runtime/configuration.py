@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.gates import RELEASES, Features, UnknownGate
-from allocator.limits.limit import TenantLimit
+from allocator.limits import TenantLimit
 from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from scheduler.core_v1.label_selectors import requirements, selects

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 from uuid import uuid4
 
 from allocator.gates import Features
-from allocator.limits.limit import TenantLimit
+from allocator.limits import TenantLimit
 from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
 from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes
@@ -23,7 +23,7 @@ from scheduler.client.api_resources import CONFIG_MAPS, Resource
 from scheduler.client.connection import Api, Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
-from scheduler.client.watch_events import Found, Undecoded
+from scheduler.client.watch_states import Found, Undecoded
 from scheduler.client.watcher import Reflector, Watcher
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import PodDisruptionBudget

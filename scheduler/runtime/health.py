@@ -3,22 +3,234 @@
 `/livez` fails if only a restart helps, `/readyz` while decisions cannot be made or trusted, such as before the caches
 are filled; `/healthz` is the older name of `/livez`. Each is a list of named checks; failures are named. Why they fail
 is for those who may read the queue: such texts name claims and pods of all namespaces.
-Source: the health endpoints of Kubernetes' components, with `?verbose` and `?exclude=NAME`.
+
+Who may read what, the API server says, as for kube-scheduler: TokenReview, then SubjectAccessReview for the path; each
+answer is cached for ten seconds. While the API server does not answer, only cached answers count. Anybody can make up
+tokens. Those that nobody knows are reviewed at a limited rate, of each source and as a whole. A token whose owner was
+let in before is reviewed again without a limit, so that nobody keeps him out.
+Source: the health endpoints of Kubernetes' components, with `?verbose` and `?exclude=NAME`; k8s.io/apiserver's
+delegating authenticator and authorizer; authentication.k8s.io/v1, authorization.k8s.io/v1.
 """
 
 import asyncio
+import hashlib
+import ssl
+import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
-from scheduler.runtime.access import Secure, guarding, is_open, may_not
-from scheduler.runtime.http_head import answering_own
-from scheduler.runtime.listening import Limits, listening
+from scheduler.client.connection import Api
+from scheduler.client.errors import CallFailed
+from scheduler.rates import TokenBucket
+from scheduler.runtime.configuration import Common, is_loopback
+from scheduler.runtime.listening import Limits, answering_own, listening
+from scheduler.runtime.tls import Certificates, Files, self_signed
 from scheduler.terminal_text import json_of
+
+REMEMBERED_S = 10.0
+"""For so long an answer counts, whichever."""
+
+MOST_REMEMBERED = 1000
+"""Answers, tokens that were let in, and sources."""
+
+MOST_ASKED = 8
+"""Maximum number of concurrent reviews of unknown tokens; further callers are asked to retry."""
+
+OF_SOURCE_AT_ONCE, OF_SOURCE_EVERY_S = 20, 1.0
+"""Reviews of unknown tokens of one source: how many at once if it was quiet, and how long until one more."""
+
+OF_ALL_AT_ONCE, OF_ALL_EVERY_S = 40, 0.125
+"""The same of all sources together."""
+
+REVIEW_TIMEOUT_S = 4.0
+
+_TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessAnswer:
+    """What a reader is answered; 200 where he may read."""
+
+    status: int
+    reason: str = ""
+
+
+_ALLOWED = AccessAnswer(200)
+_NO_TOKEN = AccessAnswer(401, "no valid bearer token")
+_TOO_MANY = AccessAnswer(503, "too many requests are waiting for authorization")
+
+
+_AccessKey = tuple[bytes, str, str]
+"""The hash of a token, verb and path."""
+
+
+class Access:
+    """Lets readers in. clock: seconds that only go forward."""
+
+    def __init__(self, api: Api, clock: Callable[[], float]) -> None:
+        self._api = api
+        self._clock = clock
+        self._answers: OrderedDict[_AccessKey, tuple[float, AccessAnswer]] = OrderedDict()
+        self._refusals: OrderedDict[_AccessKey, tuple[float, AccessAnswer]] = (
+            OrderedDict()
+        )  # apart: others make up many
+        self._let_in: OrderedDict[bytes, None] = OrderedDict()
+        self._asking: dict[_AccessKey, asyncio.Task[AccessAnswer]] = {}
+        self._of_all = TokenBucket(OF_ALL_AT_ONCE, OF_ALL_EVERY_S)
+        self._of_source: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._unknown_asked = 0
+
+    async def answer(self, authorization: str, verb: str, path: str, source: str = "") -> AccessAnswer:
+        """Whether the owner of the token may.
+
+        authorization: the header; verb: in lower case, as RBAC has it; source: address of who asks.
+        """
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip() or not token.isascii():  # RFC 6750: no others are tokens
+            return _NO_TOKEN
+        key = hashlib.sha256(token.strip().encode()).digest(), verb, path
+        for remembered in (self._answers, self._refusals):
+            until, answer = remembered.get(key, (0.0, _NO_TOKEN))
+            if self._clock() < until:
+                return answer
+        if key not in self._asking and key[0] not in self._let_in and not self._may_ask(source):
+            return _TOO_MANY
+        return await asyncio.shield(self._asking.get(key) or self._ask(key, token.strip()))
+
+    def _may_ask(self, source: str) -> bool:
+        """Whether a token that nobody knows may be reviewed now; if so, that counts."""
+        now = self._clock()
+        bucket = self._of_source.get(source) or TokenBucket(OF_SOURCE_AT_ONCE, OF_SOURCE_EVERY_S)
+        _remember(self._of_source, source, bucket)
+        if self._unknown_asked >= MOST_ASKED or bucket.is_empty(now):
+            return False
+        return self._of_all.take(now) and bucket.take(now)
+
+    def _ask(self, key: _AccessKey, token: str) -> asyncio.Task[AccessAnswer]:
+        """Ask once for all callers with the same question."""
+        is_unknown = key[0] not in self._let_in
+        self._unknown_asked += is_unknown
+        task = self._asking[key] = asyncio.create_task(self._asked(key, token))
+
+        def ended(_: object) -> None:
+            del self._asking[key]
+            self._unknown_asked -= is_unknown
+
+        task.add_done_callback(ended)
+        return task
+
+    async def _asked(self, key: _AccessKey, token: str) -> AccessAnswer:
+        hashed, verb, path = key
+        try:
+            answer = await self._review(token, verb, path)
+        except CallFailed as error:
+            return AccessAnswer(503, f"the API server cannot be asked who may read this: {error}")
+        is_let_in = answer.status == _ALLOWED.status
+        _remember(self._answers if is_let_in else self._refusals, key, (self._clock() + REMEMBERED_S, answer))
+        if is_let_in:
+            _remember(self._let_in, hashed, None)
+        elif answer.status == _NO_TOKEN.status:
+            self._let_in.pop(hashed, None)  # it has expired
+        return answer
+
+    async def _review(self, token: str, verb: str, path: str) -> AccessAnswer:
+        who = await self._reviewed(_TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
+        if not who.get("authenticated"):
+            return _NO_TOKEN
+        user = who.get("user") or {}
+        name = str(user.get("username") or "")
+        about = {field: user[field] for field in ("uid", "groups", "extra") if field in user}
+        wanted = {**about, "user": name, "nonResourceAttributes": {"verb": verb, "path": path}}
+        may = await self._reviewed(_ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", wanted)
+        if may.get("allowed") and not may.get("denied"):
+            return _ALLOWED
+        return AccessAnswer(403, f'user "{name}" cannot {verb} path "{path}"')
+
+    async def _reviewed(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The status of a review."""
+        review = {"apiVersion": version, "kind": kind, "spec": spec}
+        answer = await self._api.request("POST", path, body=review, timeout_s=REVIEW_TIMEOUT_S)
+        status = answer.get("status")
+        return status if isinstance(status, dict) else {}
+
+
+def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
+    """Keep it, in the place of what was kept longest ago if there is too much."""
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > MOST_REMEMBERED:
+        known.popitem(last=False)
+
+
+async def may_not(request: web.Request, access: Access, verb: str, path: str) -> AccessAnswer | None:
+    """Why whoever sends the request may not; None where he may."""
+    answer = await access.answer(request.headers.get("Authorization", ""), verb, path, request.remote or "")
+    return None if answer.status == _ALLOWED.status else answer
+
+
+def guarding(access: Access, open_paths: Collection[str]) -> Middleware:
+    """Answers in the place of what is served, where the reader may not read it. open_paths: as `is_open` takes them."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if is_open(request.path, open_paths):
+            return await handler(request)
+        refusal = await may_not(request, access, request.method.lower(), request.path)
+        if refusal is None:
+            return await handler(request)
+        return web.Response(status=refusal.status, text=f"{refusal.reason}\n", headers=_HEADERS.get(refusal.status))
+
+    return guard
+
+
+_HEADERS: Mapping[int, Mapping[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+
+
+def is_open(path: str, open_paths: Collection[str]) -> bool:
+    """Whether everybody may read the path. open_paths: whole ones, or beginnings with a * after them."""
+    return any(path.startswith(one[:-1]) if one.endswith("*") else path == one for one in open_paths)
+
+
+# How probes and metrics are served outside loopback: HTTPS, and authorization.
+#
+# On loopback without a certificate they are served over plain HTTP, and everybody on the machine may read them.
+
+
+@dataclass(frozen=True, slots=True)
+class Secure:
+    """What a server needs for it. open_paths: that everybody may read. trouble: why changed files are not in use."""
+
+    context: ssl.SSLContext
+    access: Access
+    open_paths: Collection[str]
+    trouble: Callable[[], str] = lambda: ""
+
+
+def secure(configuration: Common, api: Api) -> Secure | None:
+    """What the configuration asks for; None for plain HTTP on loopback. api: who is asked. Raises BadCertificates."""
+    wanted = configuration.secure_serving
+    access, open_paths = Access(api, time.monotonic), wanted.authorization_always_allow_paths
+    if wanted.tls_cert_file:
+        certificates = Certificates(Files(Path(wanted.tls_cert_file), Path(wanted.tls_private_key_file)))
+        return Secure(certificates.context, access, open_paths, lambda: certificates.trouble)
+    if is_loopback(configuration.health_address):
+        return None
+    context, _ = self_signed()
+    return Secure(context, access, open_paths)
+
 
 _AT_ONCE = 100
 _OK = 200

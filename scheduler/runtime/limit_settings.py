@@ -16,10 +16,10 @@ import cel
 from allocator.api import names
 from allocator.api.findings import FieldError, shown
 from allocator.gates import DEFAULT_RELEASE, Features
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, CountedUnit, Namespaces, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, CountedUnit, Namespaces, TenantLimit
 from cel.values.quantity import Format, Quantity
 from scheduler.client.raw_json import RawJson, loads_leniently
-from scheduler.client.watch_events import Undecodable
+from scheduler.client.watch_states import Undecodable
 from scheduler.core_v1.label_selectors import requirements
 from scheduler.core_v1.object_fields import first_errors
 from scheduler.input import yaml_1_1

@@ -27,12 +27,12 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from allocator.limits.count import LimitStatus
-from allocator.limits.limit import ONE_DEVICE
+from allocator.limit_use import LimitStatus
+from allocator.limits import ONE_DEVICE
+from scheduler import VERSION
 from scheduler.attempt.decision import AttemptOutcome
 from scheduler.repair import Leftover
 from scheduler.state.invariants import Invariant
-from scheduler.version import VERSION
 
 _LOG = logging.getLogger(__name__)
 

@@ -19,8 +19,19 @@ from typing import Protocol, cast
 
 from scheduler.attempt.attempts import INTERNAL
 from scheduler.client.raw_json import has_more_values
-from scheduler.runtime.http_head import LARGEST_HEAD, MISDIRECTED, Head, RefusedCall, head_of, misdirection
-from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, Standing, accepting
+from scheduler.runtime.listening import (
+    LARGEST_HEAD,
+    MISDIRECTED,
+    STOPPED_S,
+    Head,
+    Limits,
+    OpenConnection,
+    RefusedCall,
+    Standing,
+    accepting,
+    head_of,
+    misdirection,
+)
 from scheduler.runtime.tls import is_allowed, names_in
 
 # One client's connection to a server of calls: reads calls of HTTP/1.1, and writes their answers, one after the other.

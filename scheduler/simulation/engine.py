@@ -583,7 +583,7 @@ class Simulation:
 
     def _regroup(self, change: PodChanged) -> None:
         """Members whose group has got or lost a pod may wait for something else by now."""
-        any(self._queue.look_again(uid, self.now, "PodGroup") for uid in self._groups.on_event(change))
+        self._groups.wake(self._groups.on_event(change), lambda uid: self._queue.look_again(uid, self.now, "PodGroup"))
 
     def _forget_member(self, pod: Pod) -> None:
         if self._groups.key_of(pod) is not None:

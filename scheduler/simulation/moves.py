@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from allocator.memo import exact
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.defrag.movable import Movability, MoveRules
-from scheduler.defrag.movers_by_node import MoversByNode
+from scheduler.defrag.movable import Movability, MoversByNode, MoveRules
 from scheduler.defrag.search import MovePlan, MoveSearch, SearchLimits
 from scheduler.defrag.targets import FittingTarget, ToFit
 from scheduler.offline.placement import PodToPlace, order_of

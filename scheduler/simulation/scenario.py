@@ -8,7 +8,7 @@ from operator import attrgetter, itemgetter
 
 from allocator.api import ClaimTemplate
 from allocator.gates import Features
-from allocator.limits.limit import TenantLimit
+from allocator.limits import TenantLimit
 from allocator.model import Node
 from allocator.policies.hardware import UNIT
 from allocator.policies.power import PUBLISHED, PowerModels

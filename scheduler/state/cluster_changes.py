@@ -9,12 +9,19 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from allocator.model import Claim, DeviceClass, Node, Slice
-from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_group import AnyPodGroup
+from scheduler.core_v1.storage_objects import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 Object = TypeVar("Object")
 

@@ -11,10 +11,16 @@ import numpy as np
 from allocator.bits import Mask, bits, union
 from allocator.model import NodeSelector
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import CSIDriver, CSIStorageCapacity
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.persistent_volume import AVAILABLE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod_volumes import DRIVERS, UNCOUNTED, Disk, Handle
+from scheduler.core_v1.storage_objects import (
+    AVAILABLE,
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from scheduler.state.labels import NodeLabels
 from scheduler.state.masks import Numbers, numbers_of
 

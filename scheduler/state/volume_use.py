@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 
 from allocator.bits import Mask, union
-from scheduler.core_v1.csi import CSINode, VolumeAttachment
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod_volumes import Handle
+from scheduler.core_v1.storage_objects import CSINode, VolumeAttachment
 from scheduler.state.masks import Numbers, flags_of, mask_of
 from scheduler.state.storage import StorageObjects
 

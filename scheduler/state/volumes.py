@@ -17,11 +17,19 @@ from allocator.bits import Mask
 from allocator.fleet.nodes import NodeTable
 from allocator.gates import Features
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle
+from scheduler.core_v1.storage_objects import (
+    ClaimReference,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from scheduler.state.labels import NodeLabels
 from scheduler.state.masks import Numbers
 from scheduler.state.storage import FreeVolumes, ObjectKey, StorageCapacities, StorageObjects, UsedDisks

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import cast
 
-from scheduler.runtime.http_head import LARGEST_HEAD
+from scheduler.runtime.listening import LARGEST_HEAD
 from scheduler.runtime.server import _VerbServer
 from tests.fuzz.mutation import changed_text
 from tests.fuzz.target import FuzzTarget

@@ -12,8 +12,7 @@ from random import Random
 from typing import Any
 
 from scheduler.guard.ledger import Ledger
-from scheduler.guard.metrics import GuardMetrics, GuardReading
-from scheduler.guard.reviewer import WAIT_S, Reviewer
+from scheduler.guard.reviewer import WAIT_S, GuardMetrics, GuardReading, Reviewer
 from scheduler.runtime.server import Malformed
 from tests.builders import DRIVER, POOL
 from tests.fuzz.mutation import as_text, changed_json

@@ -15,8 +15,7 @@ import pytest
 from allocator.api.versions import Json
 from scheduler.client.api_resources import PODS, Resource, classes
 from scheduler.client.connection import MERGE, Connection, connect
-from scheduler.client.watch_events import Entry, Found, Key, Undecodable
-from scheduler.client.watch_states import HistoryLost
+from scheduler.client.watch_states import Entry, Found, HistoryLost, Key, Undecodable
 from scheduler.client.watcher import Reflector, WatchBackoff, Watcher
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.faults import Answer, Fault, Forward, Hold, Stream, Then, error_event, one_chunk, refuse

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 from cryptography import x509
 
+from scheduler import VERSION
 from scheduler.cli.main import dra
 from scheduler.extender.configuration import ExtenderConfiguration
 from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration, read, seconds
 from scheduler.runtime.configuration import is_loopback, load
 from scheduler.runtime.tls import Certificates, Files, is_allowed
-from scheduler.version import VERSION
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import DRIVER, EXTENDER, SECOND
 from tests.controlplane.plane import ControlPlane

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.runtime.access import is_open
+from scheduler import VERSION
 from scheduler.runtime.configuration import Configuration, host_and_port, is_loopback, load
-from scheduler.version import VERSION
+from scheduler.runtime.health import is_open
 from tests.controlplane.contents import ensure_namespace, manifests
 from tests.controlplane.identities import DRIVER, OURS
 from tests.controlplane.plane import ControlPlane

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from allocator.gates import DEFAULT_RELEASE
+from scheduler import VERSION
+from scheduler.output import ui_server
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
 from scheduler.output.table import ColumnTable
-from scheduler.ui import ui_server
-from scheduler.version import VERSION
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.builders import watched
 from tests.controlplane.fleet import EXAMPLES
@@ -20,9 +20,9 @@ from tests.extent import PRODUCT
 from tests.integration.test_simulation_page import TEXTS, TOO_WIDE, WIDTH
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.manifests import a_claim, a_cluster, a_pod, a_request, a_template, an_allocated_claim, text_of
+from tests.unit.scheduler.output.shown import Program as LiveProgram
+from tests.unit.scheduler.output.shown import a_holder, served
 from tests.unit.scheduler.output.test_data_page import HOSTILE
-from tests.unit.scheduler.ui.shown import Program as LiveProgram
-from tests.unit.scheduler.ui.shown import a_holder, served
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.depends_on(*PRODUCT)]
 

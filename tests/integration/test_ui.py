@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.ui.time_line import WAITS
+from scheduler.output.time_line import WAITS
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.fleet import EXAMPLES, publish

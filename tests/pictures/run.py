@@ -17,7 +17,7 @@ from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.builders import a_pod, watched
 from tests.controlplane.polling import poll_until
 from tests.unit.scheduler.cli.command import dra
-from tests.unit.scheduler.ui.shown import Program, a_holder, served
+from tests.unit.scheduler.output.shown import Program, a_holder, served
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "manifests" / "examples"

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.version import VERSION
+from scheduler import VERSION
 from tests.integration.chart.schema import CHART, SCHEMA, updated
 
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())

@@ -38,7 +38,7 @@ from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.object_fields import in_seconds
 from scheduler.plugins.dynamic_resources import CLAIMS
-from scheduler.state.rivals import Rival
+from scheduler.state.invariants import Rival
 
 # The outcome of an attempt that loses its devices to another claim, and when its pod is tried again.
 

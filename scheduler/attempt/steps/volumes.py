@@ -15,7 +15,7 @@ from scheduler.client.api_resources import VOLUME_CLAIMS, VOLUMES
 from scheduler.client.connection import MERGE
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.persistent_volume import (
+from scheduler.core_v1.storage_objects import (
     SELECTED_NODE,
     PersistentVolumeClaim,
     decode_persistent_volume,

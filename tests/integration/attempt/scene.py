@@ -24,9 +24,9 @@ from scheduler.client.connection import JSON, Api, connect
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
+from scheduler.state.invariants import Rival
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_resources import ExtendedClaim, ExtendedResources
-from scheduler.state.rivals import Rival
 from tests.builders import a_class, kubernetes
 from tests.controlplane import faults
 from tests.controlplane.contents import ensure_namespace

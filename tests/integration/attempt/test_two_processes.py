@@ -16,7 +16,7 @@ from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection, connect
 from scheduler.client.watcher import Reflector, Watcher
 from scheduler.kinds import WatchedClaim, claim_of
-from scheduler.state.rivals import Rival
+from scheduler.state.invariants import Rival
 from tests.controlplane.rest import CLAIM, Json
 from tests.integration.attempt.scene import Scene, a_rival, devices_of, gets, is_untouched, version_of
 

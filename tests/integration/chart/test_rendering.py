@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.version import VERSION
+from scheduler import VERSION
 from tests.integration.chart.helm import Helm, HelmError, Objects, Values, document, documents
 from tests.integration.chart.schema import CHART, SCHEMA
 from tests.integration.chart.schema import PROGRAMS as SCHEMAS

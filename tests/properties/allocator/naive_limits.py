@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from allocator.gates import CONSUMABLE_CAPACITY, Features
-from allocator.limits.limit import CountedDevices, TenantLimit
+from allocator.limits import CountedDevices, TenantLimit
 from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceResult, Node, Slice
 from tests.properties.allocator.instance import Instance
 from tests.properties.allocator.naive import NaiveAllocator

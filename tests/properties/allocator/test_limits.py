@@ -10,8 +10,8 @@ import pytest
 from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.fleet import Fleet
-from allocator.limits.count import LimitsInForce
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.limit_use import LimitsInForce
+from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Allocation, Claim, DeviceClass, Node, Requirement
 from allocator.outcome import Allocated, AllocationError, InvalidClaim, InvalidPool, LimitReached, Refused
 from tests.extent import is_nightly

@@ -20,8 +20,8 @@ from allocator.features.contract import attempt_of
 from allocator.features.device_compatibility_groups import CompatibleGroups
 from allocator.features.partitionable_devices import CounterRule
 from allocator.features.tenant_limits import LimitRule
-from allocator.limits.count import LimitsInForce
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, TenantLimit
+from allocator.limit_use import LimitsInForce
+from allocator.limits import ONE_DEVICE, CountedDevices, TenantLimit
 from allocator.model import CounterConsumption, CounterSet, Device, Request, RequestPolicy
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Rule, Trail
 from cel.values.quantity import Quantity

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 import cel
 from allocator.allocate import allocate
 from allocator.bits import bits
-from allocator.cluster.selectors import Selection, Selectors
-from allocator.cluster.snapshot import Snapshot
+from allocator.cluster.snapshot import Selection, Selectors, Snapshot
 from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import Claim, Device, Node

@@ -43,8 +43,8 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
 from scheduler.state.cluster_changes import PodChanged
+from scheduler.state.invariants import Rival
 from scheduler.state.pod_resources import ExtendedClaim, claim_name
-from scheduler.state.rivals import Rival
 from tests import extent
 from tests.builders import a_pod
 from tests.properties.attempt.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of

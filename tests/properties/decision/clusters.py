@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from allocator.model import Node
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.cluster import NodeOrder
-from scheduler.decision.pod_signatures import PodSignatures
+from scheduler.decision.filters import NodeOrder, PodSignatures
 from scheduler.state.node_infos import NodeInfos
 from tests.properties.decision import naive, strategies
 from tests.properties.decision.naive import NaiveNode

@@ -3,8 +3,7 @@
 from collections import Counter
 from random import Random
 
-from scheduler.defrag.movable import Movability, MoveRules
-from scheduler.defrag.movers_by_node import MoversByNode
+from scheduler.defrag.movable import Movability, MoversByNode, MoveRules
 from scheduler.defrag.search import Found, MovePlan, MoveSearch, SearchLimits
 from scheduler.defrag.targets import FittingTarget, ToFit
 from tests import extent

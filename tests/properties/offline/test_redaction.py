@@ -22,10 +22,18 @@ from scheduler import kinds  # noqa: F401 - with all that reads objects
 from scheduler.core_v1.object_fields import ObjectFields
 from scheduler.core_v1.workload import decode_embedded
 from scheduler.input.inventory import KINDS_THAT_COUNT
-from scheduler.offline.kept_texts import AMOUNTS, LABEL_KEYS, TIMES, WORDS, fields_of, is_amount
 from scheduler.offline.redaction import FIELDS as FIELD_NAMES
 from scheduler.offline.redaction import Redaction
-from scheduler.offline.shareable import ANNOTATIONS, shareable
+from scheduler.offline.shareable_dump import (
+    AMOUNTS,
+    ANNOTATIONS,
+    LABEL_KEYS,
+    TIMES,
+    WORDS,
+    fields_of,
+    is_amount,
+    shareable,
+)
 from tests.unit.scheduler.manifests import DRIVER, a_class, a_node, a_slice, an_object
 
 Json = Any

@@ -8,10 +8,18 @@ from dataclasses import dataclass, field
 
 from allocator.cluster.node_affinity import all_hold, selects_leniently
 from allocator.model import Node
-from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
-from scheduler.core_v1.persistent_volume import ONE_POD, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import BETA_REGION, BETA_ZONE, REGION, ZONE, Disk
+from scheduler.core_v1.storage_objects import (
+    ONE_POD,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"

@@ -8,17 +8,20 @@ from hypothesis import strategies as st
 
 from allocator.model import Node, NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
-from scheduler.core_v1.persistent_volume import (
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_volumes import BETA_ZONE, ZONE, ClaimVolume, Disk, Handle, PodVolumes
+from scheduler.core_v1.storage_objects import (
     AVAILABLE,
     ONE_POD,
     ClaimReference,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
-from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_volumes import BETA_ZONE, ZONE, ClaimVolume, Disk, Handle, PodVolumes
 
 NODES = ("n0", "n1", "n2")
 CLAIMS = ("c0", "c1", "c2", "p-e")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from allocator.cluster.node_affinity import selects_leniently
 from allocator.fleet.nodes import NodeTable
 from allocator.model import Node
-from scheduler.core_v1.persistent_volume import PersistentVolume
+from scheduler.core_v1.storage_objects import PersistentVolume
 from scheduler.plugins.volume_matching import matching
 from scheduler.state import storage
 from scheduler.state.volumes import Volumes

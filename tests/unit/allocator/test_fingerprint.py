@@ -1,6 +1,6 @@
 """What is kept of fingerprints must not grow with what users write."""
 
-from allocator.cluster.selectors import ReadKey
+from allocator.cluster.snapshot import ReadKey
 from allocator.fleet.alike import MOST_PROJECTIONS, Fingerprints
 
 

@@ -557,7 +557,7 @@ def test_decision_is_given_up_between_the_evaluations_of_its_expressions(derives
 
 
 def test_no_more_expressions_are_kept_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.cluster.selectors.MOST_EXPRESSIONS", 5)
+    monkeypatch.setattr("allocator.cluster.snapshot.MOST_EXPRESSIONS", 5)
     snapshot = a_snapshot(a_pool(0))
     for number in range(20):
         expression = f"{number} == {number}"

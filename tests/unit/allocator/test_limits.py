@@ -9,8 +9,8 @@ from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.text import OPERATOR, node_text, summary
 from allocator.fleet.fleet import Fleet
-from allocator.limits.count import LimitsInForce
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.limit_use import LimitsInForce
+from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Requirement
 from allocator.outcome import Allocated, Outcome
 from cel.values.quantity import Format, Quantity

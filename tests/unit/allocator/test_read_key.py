@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 import cel
-from allocator.cluster.selectors import ReadKey
+from allocator.cluster.snapshot import ReadKey
 from allocator.model import Device
 from tests.builders import DRIVER, a_device, a_slice, version
 

@@ -9,21 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator.allocate import allocate
-from allocator.explain.conflict import Conflict, ConflictingConstraint, ConflictingRequest, Member, conflict_of
-from allocator.explain.node_explanation import NodeExplanation, explain_on
-from allocator.explain.offer import Asking
-from allocator.explain.remedies import (
+from allocator.explain.node_explanation import (
     ClaimsReleased,
+    Conflict,
+    ConflictingConstraint,
+    ConflictingRequest,
     ConstraintDropped,
     Correction,
     CountLowered,
+    Member,
+    NodeExplanation,
     Remedy,
     SelectorCorrected,
     SelectorsDropped,
     TaintsTolerated,
     ToleratedTaint,
+    conflict_of,
+    explain_on,
     remedies_of,
 )
+from allocator.explain.offer import Asking
 from allocator.model import (
     Alternative,
     Claim,

@@ -5,7 +5,7 @@ import pytest
 
 import cel
 from allocator.cluster.pools import NodeView
-from allocator.cluster.selectors import Selection, Selectors
+from allocator.cluster.snapshot import Selection, Selectors
 from allocator.model import Attribute, Device, Slice
 from allocator.outcome import InvalidClaim
 from tests.builders import (
@@ -144,8 +144,8 @@ def test_devices_that_agree_in_what_an_expression_reads_are_evaluated_once(
 def test_verdicts_are_kept_up_to_a_limit_over_all_expressions(
     evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allocator.cluster.selectors.MOST_SELECTIONS", 6)
-    monkeypatch.setattr("allocator.cluster.selectors.LEAST_EXPRESSIONS", 1)
+    monkeypatch.setattr("allocator.cluster.snapshot.MOST_SELECTIONS", 6)
+    monkeypatch.setattr("allocator.cluster.snapshot.LEAST_EXPRESSIONS", 1)
     seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
     selectors = Selectors(cel.V1_37)
     expressions = [f'{number} == {number} && "ok" in device.attributes["gpu.example"]' for number in range(5)]
@@ -160,8 +160,8 @@ def test_verdicts_are_kept_up_to_a_limit_over_all_expressions(
 def test_verdicts_of_the_expression_that_is_asked_for_are_kept_however_many(
     evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allocator.cluster.selectors.MOST_SELECTIONS", 1)
-    monkeypatch.setattr("allocator.cluster.selectors.LEAST_EXPRESSIONS", 0)
+    monkeypatch.setattr("allocator.cluster.snapshot.MOST_SELECTIONS", 1)
+    monkeypatch.setattr("allocator.cluster.snapshot.LEAST_EXPRESSIONS", 0)
     seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
     selectors = Selectors(cel.V1_37)
     for _ in range(2):
@@ -185,8 +185,8 @@ def test_verdicts_on_a_slice_that_is_gone_are_not_kept() -> None:
 def test_some_expressions_are_kept_however_many_slices_there_are(
     evaluations: Counter[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allocator.cluster.selectors.MOST_SELECTIONS", 1)
-    monkeypatch.setattr("allocator.cluster.selectors.LEAST_EXPRESSIONS", 2)
+    monkeypatch.setattr("allocator.cluster.snapshot.MOST_SELECTIONS", 1)
+    monkeypatch.setattr("allocator.cluster.snapshot.LEAST_EXPRESSIONS", 2)
     seen = view(a_slice(GOOD, name="a", slice_count=2), a_slice(a_device("other"), name="b", slice_count=2))
     selectors = Selectors(cel.V1_37)
     for expression in (OK, "true", OK, "true"):

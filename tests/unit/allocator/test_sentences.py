@@ -4,17 +4,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from allocator.explain.conflict import Conflict, ConflictingConstraint, ConflictingRequest
-from allocator.explain.node_explanation import NodeExplanation, explain_on
-from allocator.explain.offer import Offer
-from allocator.explain.remedies import (
+from allocator.explain.node_explanation import (
     ClaimsReleased,
+    Conflict,
+    ConflictingConstraint,
+    ConflictingRequest,
     ConstraintDropped,
     CountLowered,
+    NodeExplanation,
     Remedy,
     TaintsTolerated,
     ToleratedTaint,
+    explain_on,
 )
+from allocator.explain.offer import Offer
 from allocator.explain.text import (
     OPERATOR,
     conflict_text,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cel
-from cel.check.declarations import declared_in
+from cel.check.checker import declared_in
 from cel.syntax.ast import AND, Call, Expr
 from cel.syntax.parser import parse
 

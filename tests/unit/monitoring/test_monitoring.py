@@ -11,10 +11,10 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from allocator.limits.count import LimitStatus
-from allocator.limits.limit import ONE_DEVICE, TenantLimit
-from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
-from scheduler.guard.metrics import GuardMetrics, GuardReading
+from allocator.limit_use import LimitStatus
+from allocator.limits import ONE_DEVICE, TenantLimit
+from scheduler.extender.program import ExtenderMetrics, ExtenderReading
+from scheduler.guard.reviewer import GuardMetrics, GuardReading
 from scheduler.runtime.metrics import (
     AttemptResult,
     CommonMetrics,

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
-from scheduler.client.watch_events import Applied, Deleted, Entry, Key, Restarted
+from scheduler.client.watch_states import Applied, Deleted, Entry, Key, Restarted
 from scheduler.client.watcher import Reflector
 from scheduler.kinds import BY_NAME, claim_of, namespace_of, node_of, pod_of, slice_of
 from tests.builders import a_class

@@ -18,8 +18,7 @@ from allocator.api.findings import FieldError
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
-from scheduler.client.watch_events import Applied, Deleted, Key
-from scheduler.client.watch_states import input_of
+from scheduler.client.watch_states import Applied, Deleted, Key, input_of
 from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, typed
 from scheduler.decision.cluster import Cluster
 from scheduler.state.cluster_changes import Changed
@@ -152,7 +151,7 @@ def from_manifest() -> object:
 
 def dumped() -> dict[str, object]:
     """The object in a dump, and in a redacted one."""
-    kept = import_module("scheduler.offline.shareable").shareable(a_window())
+    kept = import_module("scheduler.offline.shareable_dump").shareable(a_window())
     redacted = import_module("scheduler.offline.redaction").Redaction([kept]).object(kept)
     return {"dump": kept, "redacted": redacted}
 

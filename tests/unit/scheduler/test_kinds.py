@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.client.watch_events import Undecodable
+from scheduler.client.watch_states import Undecodable
 from scheduler.kinds import MANAGER, claim_of, namespace_of, node_of, pod_of, slice_of
 from tests.unit.allocator.api.raw_objects import a_slice_of
 

@@ -18,8 +18,7 @@ from scheduler.client.api_resources import taint_rules
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.raw_json import dumps
-from scheduler.client.watch_events import Applied, Deleted, Entry, Found, Undecoded, Unreadable
-from scheduler.client.watch_states import input_of, page_of
+from scheduler.client.watch_states import Applied, Deleted, Entry, Found, Undecoded, Unreadable, input_of, page_of
 from scheduler.client.watcher import Reflector
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster

@@ -8,22 +8,6 @@ import pytest
 from allocator.api.findings import FieldError
 from allocator.model import Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import (
-    CSIDriver,
-    CSINode,
-    VolumeAttachment,
-    decode_csi_driver,
-    decode_csi_node,
-    decode_csi_storage_capacity,
-    decode_volume_attachment,
-)
-from scheduler.core_v1.persistent_volume import (
-    ClaimReference,
-    PersistentVolume,
-    decode_persistent_volume,
-    decode_persistent_volume_claim,
-    decode_storage_class,
-)
 from scheduler.core_v1.pod_volumes import (
     BETA_REGION,
     BETA_ZONE,
@@ -34,6 +18,20 @@ from scheduler.core_v1.pod_volumes import (
     Handle,
     PodVolumes,
     pod_volumes,
+)
+from scheduler.core_v1.storage_objects import (
+    ClaimReference,
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    VolumeAttachment,
+    decode_csi_driver,
+    decode_csi_node,
+    decode_csi_storage_capacity,
+    decode_persistent_volume,
+    decode_persistent_volume_claim,
+    decode_storage_class,
+    decode_volume_attachment,
 )
 from tests.unit.scheduler.manifests import Json, an_object
 

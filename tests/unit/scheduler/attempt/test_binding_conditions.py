@@ -15,7 +15,7 @@ from scheduler.attempt.claim_objects import Intent, key_of
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, Pending, PodKey, Retry
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.steps.pod import LOOK_S, AwaitConditions
-from scheduler.client.watch_events import Applied, Deleted, Entry, Key, Undecoded
+from scheduler.client.watch_states import Applied, Deleted, Entry, Key, Undecoded
 from scheduler.client.watcher import Store
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import WatchedClaim

@@ -12,7 +12,7 @@ from scheduler.attempt.binder import Binder, CurrentSteps, WatchedChanges, Watch
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.attempt.slots import Slots
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Unanswered
-from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
+from scheduler.core_v1.storage_objects import PersistentVolume, PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.state.cluster_changes import (
     NodeChanged,

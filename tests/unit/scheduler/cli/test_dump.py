@@ -13,7 +13,7 @@ import pytest
 import cel
 from scheduler.input.documents import RawObject, read
 from scheduler.offline.redaction import Redaction
-from scheduler.offline.shareable import shareable
+from scheduler.offline.shareable_dump import shareable
 from tests.generators import worlds
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.manifests import (

@@ -10,10 +10,10 @@ import pytest
 from click.shell_completion import BashComplete
 
 from allocator.search import backtracking
+from scheduler import VERSION
 from scheduler.cli import main as entry
 from scheduler.cli.main import COMMANDS
 from scheduler.installation import InstallationError
-from scheduler.version import VERSION
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.documented import DOCS
 

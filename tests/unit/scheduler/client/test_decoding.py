@@ -7,8 +7,20 @@ import orjson
 import pytest
 
 from scheduler.client.errors import ApiError, Unanswered
-from scheduler.client.watch_events import Applied, Deleted, Entry, Key, Progressed, Undecodable, Undecoded, Unreadable
-from scheduler.client.watch_states import ListEnd, Page, input_of, page_of
+from scheduler.client.watch_states import (
+    Applied,
+    Deleted,
+    Entry,
+    Key,
+    ListEnd,
+    Page,
+    Progressed,
+    Undecodable,
+    Undecoded,
+    Unreadable,
+    input_of,
+    page_of,
+)
 from scheduler.kinds import node_of
 
 Raw = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.client.api_resources import PODS, Resource
 from scheduler.client.errors import Unanswered
-from scheduler.client.watch_events import Applied, Interrupted, Outdated, Progressed, Restarted, WatchEvent
+from scheduler.client.watch_states import Applied, Interrupted, Outdated, Progressed, Restarted, WatchEvent
 from scheduler.client.watcher import ALIVE_S, Reflector, Watcher
 from tests.unit.scheduler.client.watched import a_refused, an_entry
 

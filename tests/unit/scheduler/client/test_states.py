@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import pytest
 
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
-from scheduler.client.watch_events import Outdated, Progressed, Restarted, Unreadable, WatchEvent
 from scheduler.client.watch_states import (
     Broken,
     Cut,
@@ -17,8 +16,13 @@ from scheduler.client.watch_states import (
     Input,
     ListEnd,
     Opened,
+    Outdated,
     Page,
+    Progressed,
+    Restarted,
     State,
+    Unreadable,
+    WatchEvent,
     Watching,
     is_open,
     lists,

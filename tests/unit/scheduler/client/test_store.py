@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.client.errors import Unanswered
-from scheduler.client.watch_events import Applied, Entry, Found, Interrupted, Key, Progressed, Restarted
+from scheduler.client.watch_states import Applied, Entry, Found, Interrupted, Key, Progressed, Restarted
 from scheduler.client.watcher import Store
 from tests.unit.scheduler.client.watched import a_refused, an_entry, applied, deleted
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
 from scheduler.client.errors import TooLarge
-from scheduler.client.watch_events import Interrupted, Outdated, Progressed, Restarted, WatchEvent
+from scheduler.client.watch_states import Interrupted, Outdated, Progressed, Restarted, WatchEvent
 from scheduler.client.watcher import PAGE_BYTES, VAIN_OPENINGS, WatchBackoff, Watcher
 
 PAGE = orjson.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []})

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
-from scheduler.client.watch_events import WatchEvent
+from scheduler.client.watch_states import WatchEvent
 from scheduler.client.watcher import WatchBackoff, Watcher
 
 LIST = {"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": []}

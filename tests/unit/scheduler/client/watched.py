@@ -1,6 +1,6 @@
 """Found objects for tests of watches: the value is a text."""
 
-from scheduler.client.watch_events import Applied, Deleted, Entry, Key, Undecoded
+from scheduler.client.watch_states import Applied, Deleted, Entry, Key, Undecoded
 
 
 def an_entry(name: str = "a", resource_version: int = 1, value: str = "v", *, uid: str = "") -> Entry[str]:

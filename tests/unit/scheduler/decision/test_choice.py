@@ -4,9 +4,7 @@ import pytest
 from allocator.model import Taint
 from allocator.policies.contract import Score
 from scheduler.core_v1.pod import Pod, Preference
-from scheduler.decision.cluster import NodeOrder
-from scheduler.decision.filters import Groups, pick
-from scheduler.decision.pod_signatures import PodSignatures
+from scheduler.decision.filters import Groups, NodeOrder, PodSignatures, pick
 from scheduler.plugins.plugin import normalized
 from scheduler.plugins.scoring_strategies import least_allocated
 from scheduler.state.node_infos import NodeInfos

@@ -7,8 +7,7 @@ import pytest
 from allocator.model import Node, Taint, Term
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import HostPort
-from scheduler.decision.filters import feasible, fit_error, refused_by_all, rejections
-from scheduler.decision.pod_signatures import PodSignatures
+from scheduler.decision.filters import PodSignatures, feasible, fit_error, refused_by_all, rejections
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, Rejected
 from scheduler.plugins.profile import PLUGINS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Claim, Requirement
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
@@ -178,7 +178,7 @@ def come_and_go(world: World, tenants: Sequence[str]) -> None:
 
 
 def test_nothing_is_kept_of_tenants_that_are_gone_while_the_slices_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allocator.limits.count.MOST_NAMESPACES", FEW)
+    monkeypatch.setattr("allocator.limit_use.MOST_NAMESPACES", FEW)
     monkeypatch.setattr("allocator.memo.LEAST_CHANGES", 2 * FEW)  # half of them are forgotten at a time
     world = World([TenantLimit("each", Namespaces(each=True), CountedDevices(selectors=(H100,)), ONE_DEVICE)])
     come_and_go(world, [f"a{number}" for number in range(3 * AT_ONCE)])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.decision.cluster import MOST_BEHIND, MOST_OTHERS, NodeOrder
+from scheduler.decision.filters import MOST_BEHIND, MOST_OTHERS, NodeOrder
 
 NODES = 200
 

@@ -7,8 +7,8 @@ import pytest
 from allocator.model import Node, Requirement, Taint, Term, Toleration
 from cel import Cancelled
 from scheduler.core_v1.pod import Pod, Preference
-from scheduler.decision import pod_signatures
-from scheduler.decision.pod_signatures import MOST_SIGNATURES, NOT_NAMED, PodSignatures
+from scheduler.decision import filters
+from scheduler.decision.filters import MOST_SIGNATURES, NOT_NAMED, PodSignatures
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.plugin import Plugin, Static
 from scheduler.plugins.profile import PLUGINS, PluginSet, PluginSets, plugins_of
@@ -145,7 +145,7 @@ def test_preferences_and_soft_taints_are_counted_for_each_node() -> None:
 
 def test_templates_with_many_words_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod has room for thousands of terms and tolerations, and may be gone tomorrow."""
-    monkeypatch.setattr(pod_signatures, "MOST_WORDS", 100)
+    monkeypatch.setattr(filters, "MOST_WORDS", 100)
     found = zoned("a", "b")
     for number in range(5):
         values = tuple(str(value) for value in range(25 * number, 25 * number + 25))

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cli.extender import serve
 from scheduler.extender.configuration import ExtenderConfiguration, Mode
-from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
+from scheduler.extender.program import ExtenderMetrics, ExtenderReading
 from scheduler.runtime.metrics import Point, PointStatus, Watch
 from tests.unit.scheduler.documented import DOCS, exposed, rows, said, settings
 from tests.unit.scheduler.extender.setups import OFF, a_document, found, profiles

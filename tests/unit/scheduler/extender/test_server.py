@@ -15,8 +15,7 @@ import aiohttp
 import pytest
 
 from scheduler.attempt.attempts import INTERNAL
-from scheduler.runtime.http_head import LARGEST_HEAD
-from scheduler.runtime.listening import CannotServe, Limits
+from scheduler.runtime.listening import LARGEST_HEAD, CannotServe, Limits
 from scheduler.runtime.server import LARGEST_BODY, Malformed, Verb, serving
 from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.extender.serving import TIMEOUT_S, ask, echo, run, served

@@ -20,8 +20,8 @@ from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.kinds import pod_of
+from scheduler.output.time_line import DecisionLog
 from scheduler.runtime.server import Malformed
-from scheduler.ui.time_line import DecisionLog
 from tests.builders import (
     a_claim,
     a_node,

@@ -54,7 +54,7 @@ class Questions:
         monkeypatch.setattr(LeaderElection, "is_leading", lambda _: True)
         monkeypatch.setattr(program, "CLOCK", lambda: self.passed_s)
         monkeypatch.setattr(ledger, "GONE_MAX", MOST)
-        monkeypatch.setattr("allocator.limits.count.MOST_NAMESPACES", FEW)
+        monkeypatch.setattr("allocator.limit_use.MOST_NAMESPACES", FEW)
         configuration = GuardConfiguration.model_validate({"limits": LIMITS})
         site = Site(cast(Connection, self.server), Served("v1.37.0", "1.37", "v1", None), kubernetes())
         self.guard = Guard(configuration, site)

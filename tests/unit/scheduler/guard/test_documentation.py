@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.cli.guard import serve
 from scheduler.guard.configuration import GuardConfiguration
-from scheduler.guard.metrics import ANSWERS, GuardMetrics, GuardReading
+from scheduler.guard.reviewer import ANSWERS, GuardMetrics, GuardReading
 from scheduler.runtime.metrics import Point, PointStatus, Watch
 from tests.unit.scheduler.documented import DOCS, exposed, rows, said, settings
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.client.watch_events import Undecodable
+from scheduler.client.watch_states import Undecodable
 from scheduler.decision.cluster import Cluster
 from scheduler.guard.reviewer import holder_of
 from scheduler.kinds import WatchedClaim, claim_of

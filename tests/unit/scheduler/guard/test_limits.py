@@ -1,6 +1,6 @@
 """What the guard says of an update that would have more than a limit of its namespace leaves."""
 
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from scheduler.guard.ledger import LIMIT, Denial, Ledger, Update
 from tests.properties.guard.guarded_world import a_result
 from tests.properties.state.claim_world import an_object

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.client.connection import JSON
 from scheduler.client.errors import CallFailed, Unanswered
-from scheduler.guard.publication import RENEW_AFTER, Publication, SecretPath
+from scheduler.guard.program import RENEW_AFTER, Publication, SecretPath
 
 Json = dict[str, Any]  # Any: objects of the API
 

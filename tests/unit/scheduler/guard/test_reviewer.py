@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.guard.ledger import Ledger
-from scheduler.guard.metrics import GuardMetrics, GuardReading
-from scheduler.guard.reviewer import DEPOSED, UNFILLED, Reviewer
+from scheduler.guard.reviewer import DEPOSED, UNFILLED, GuardMetrics, GuardReading, Reviewer
 from tests.builders import DRIVER, POOL
 from tests.unit.scheduler.guard.test_ledger import a_cluster
 from tests.unit.scheduler.guard.test_review import a_body

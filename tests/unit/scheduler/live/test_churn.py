@@ -47,7 +47,7 @@ class Churn:
         async def sleep(_: float) -> None:
             await asyncio.sleep(0)
 
-        monkeypatch.setattr("allocator.limits.count.MOST_NAMESPACES", FEW)
+        monkeypatch.setattr("allocator.limit_use.MOST_NAMESPACES", FEW)
         monkeypatch.setattr(program, "now", now)
         monkeypatch.setattr(core, "TIME", Time(lambda: self.passed_s, now, sleep, lambda: 0.5))
         configuration = Configuration.model_validate({"leaderElection": {"leaderElect": False}, "limits": LIMITS})

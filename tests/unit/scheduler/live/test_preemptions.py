@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, TenantLimit
 from allocator.model import Allocation, DeviceResult
 from scheduler.attempt.eviction import NOMINATION, StoredRecord, stored_record
 from scheduler.core_v1.label_selectors import equal_labels

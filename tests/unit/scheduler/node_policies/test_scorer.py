@@ -6,8 +6,8 @@ from allocator.policies import NAMES, policy_of
 from allocator.policies.contract import Policy, Scoring, scoring_of
 from allocator.policies.own import guarded
 from allocator.policies.whole_nodes import FreeResources, NodePolicy, PodNeeds
+from scheduler.node_policies import scorer_of
 from scheduler.node_policies.fill_scores import FillScores
-from scheduler.node_policies.scorer import scorer_of
 from scheduler.node_policies.scores import NodeScores, WeightedScores
 from tests.unit.scheduler.node_policies.test_whole_nodes import POLICIES, a_cluster
 

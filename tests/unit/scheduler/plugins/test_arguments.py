@@ -6,8 +6,7 @@ from allocator.bits import bits
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadConstraint, WeightedTerm
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.core_v1.pod_selector import PodSelector
-from scheduler.decision.filters import feasible, rejections
-from scheduler.decision.pod_signatures import PodSignatures
+from scheduler.decision.filters import PodSignatures, feasible, rejections
 from scheduler.plugins.inter_pod_affinity import inter_pod_affinity
 from scheduler.plugins.node_affinity import node_affinity_plugins
 from scheduler.plugins.node_resources_fit import Ignored, node_resources_fit

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.pod_signatures import PodSignatures
+from scheduler.decision.filters import PodSignatures
 from scheduler.plugins.node_resources_balanced_allocation import (
     NODE_RESOURCES_BALANCED_ALLOCATION,
     node_resources_balanced_allocation,

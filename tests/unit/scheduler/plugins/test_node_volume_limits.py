@@ -1,8 +1,8 @@
 import pytest
 
-from scheduler.core_v1.csi import CSIDriver, CSINode, VolumeAttachment
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle, PodVolumes
+from scheduler.core_v1.storage_objects import CSIDriver, CSINode, VolumeAttachment
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.node_volume_limits import EXCEEDED, NODE_VOLUME_LIMITS, UNINSTALLED
 from scheduler.plugins.plugin import Refusal, RefusedPod

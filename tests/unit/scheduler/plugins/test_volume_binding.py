@@ -5,11 +5,10 @@ import pytest
 
 from allocator.model import Requirement
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import CSIDriver, CSINode
 from scheduler.core_v1.label_selectors import equal_labels
-from scheduler.core_v1.persistent_volume import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ZONE
+from scheduler.core_v1.storage_objects import CSIDriver, CSINode, PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed

@@ -1,8 +1,8 @@
 import pytest
 
-from scheduler.core_v1.persistent_volume import ONE_POD
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Disk, PodVolumes
+from scheduler.core_v1.storage_objects import ONE_POD
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_restrictions import IN_USE, NO_DISK, VOLUME_RESTRICTIONS
 from scheduler.state.cluster_changes import Event, GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from allocator.model import Requirement
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import CSIDriver
-from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.core_v1.pod_volumes import ZONE
+from scheduler.core_v1.storage_objects import CSIDriver, PersistentVolume, PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.plugin import Plugin
 from scheduler.plugins.volume_binding import NO_SPACE, VOLUME_BINDING, volume_binding

@@ -1,8 +1,8 @@
 import pytest
 
-from scheduler.core_v1.persistent_volume import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import BETA_ZONE, REGION, ZONE
+from scheduler.core_v1.storage_objects import PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_zone import ELSEWHERE, VOLUME_ZONE

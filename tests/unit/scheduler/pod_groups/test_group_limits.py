@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Claim
 from scheduler.core_v1.group_terms import GroupTerms
 from scheduler.decision.cluster import Cluster

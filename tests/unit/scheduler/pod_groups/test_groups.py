@@ -9,7 +9,7 @@ from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.decision.cluster import Cluster
 from scheduler.pod_groups.group import COMPOSITE, LABEL, POD_GROUP, GroupKey
 from scheduler.pod_groups.groups import HELD_S, Groups
-from scheduler.state.cluster_changes import PodChanged, PodGroupChanged
+from scheduler.state.cluster_changes import Event, PodChanged, PodGroupChanged
 from tests.builders import a_pod
 
 KEY = GroupKey(POD_GROUP, "default", "g")
@@ -25,17 +25,30 @@ class GroupRoom:
 
     def show(self, pod: Pod, old: Pod | None = None) -> set[str]:
         self.cluster.set_pod(pod)
-        return set(self.groups.on_event(PodChanged(old, pod)))
+        return self.woken(PodChanged(old, pod))
 
     def remove(self, pod: Pod) -> set[str]:
         self.cluster.remove_pod(pod.uid)
-        return set(self.groups.on_event(PodChanged(pod, None)))
+        return self.woken(PodChanged(pod, None))
 
     def set_group(self, minimum: int) -> set[str]:
         group = PodGroup("default", "g", "uid-g", minimum)
         old = self.cluster.pod_groups.get("default", "g")
         self.cluster.pod_groups.set(group)
-        return set(self.groups.on_event(PodGroupChanged(old, group)))
+        return self.woken(PodGroupChanged(old, group))
+
+    def woken(self, event: Event) -> set[str]:
+        """Which pods are looked at, where none can be tried."""
+        looked_at: list[str] = []
+
+        def look_again(uid: str) -> bool:
+            looked_at.append(uid)
+            return False
+
+        self.groups.wake(self.groups.on_event(event), look_again)
+        for pod in self.cluster.pods.pending():
+            self.groups.gate(pod)
+        return set(looked_at)
 
     def late(self) -> list[str]:
         return [text for _, text in self.groups.late(self.now)]
@@ -150,7 +163,7 @@ def test_groups_of_pods_that_wait_say_how_many_do_and_what_for(room: GroupRoom) 
 
 def show_object(room: GroupRoom, group: PodGroup | CompositePodGroup) -> set[str]:
     room.cluster.pod_groups.set(group)
-    return set(room.groups.on_event(PodGroupChanged(None, group)))
+    return room.woken(PodGroupChanged(None, group))
 
 
 def test_pods_of_a_tree_wait_for_enough_groups_with_enough_pods_and_are_then_looked_at_together(
@@ -192,5 +205,5 @@ def test_pods_of_a_tree_that_loses_its_root_wait_for_it(room: GroupRoom) -> None
     assert show_object(room, PodGroup("default", "left", "uid-left", 1, parent="tree")) == {pod.uid}
     assert room.groups.gate(pod) == ""
     room.cluster.pod_groups.remove(root)
-    assert set(room.groups.on_event(PodGroupChanged(root, None))) == {pod.uid}
+    assert room.woken(PodGroupChanged(root, None)) == {pod.uid}
     assert "has not been created yet" in room.groups.gate(pod)

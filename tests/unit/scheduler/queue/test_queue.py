@@ -419,3 +419,8 @@ def test_pod_that_waits_for_long_is_told_what_it_waits_for_by_then(room: QueueRo
     room.claims.add(("default", "missing"))
     assert [entry.pod.name for entry in room.queue.long_gated(10.0)] == ["other"]
     assert room.pop(10.0) == "pod"
+    assert list(room.queue.long_gated(69.0)) == []
+    room.claims.add(("default", "missing-too"))
+    assert room.place("other") is PodPlace.GATED
+    assert list(room.queue.long_gated(70.0)) == []
+    assert room.pop(70.0) == "other"

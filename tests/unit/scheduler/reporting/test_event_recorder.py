@@ -10,7 +10,7 @@ from scheduler import reporting as module
 from scheduler.attempt.decision import PodKey
 from scheduler.client.api_resources import NODES, claims
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.client.watch_events import Key
+from scheduler.client.watch_states import Key
 from scheduler.reporting import (
     FINISHED_S,
     NOTE_MAX_BYTES,

@@ -8,7 +8,7 @@ import pytest
 
 from allocator.api.versions import Json
 from scheduler.client.errors import Unanswered
-from scheduler.runtime.access import (
+from scheduler.runtime.health import (
     MOST_ASKED,
     MOST_REMEMBERED,
     OF_ALL_AT_ONCE,

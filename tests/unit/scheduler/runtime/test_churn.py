@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from scheduler.client.connection import Api
-from scheduler.runtime import access
-from scheduler.runtime.access import Access
+from scheduler.runtime import health
+from scheduler.runtime.health import Access
 from tests.unit.scheduler.churn import AT_ONCE, FIRST, ROUNDS, assert_nothing_has_grown, entries
 
 MOST = 2 * AT_ONCE
@@ -40,5 +40,5 @@ def test_nothing_is_kept_of_tokens_and_sources_that_asked_once(monkeypatch: pyte
             found.append(entries(asked))
         return found[0], found[1]
 
-    monkeypatch.setattr(access, "MOST_REMEMBERED", MOST)
+    monkeypatch.setattr(health, "MOST_REMEMBERED", MOST)
     assert_nothing_has_grown(*asyncio.run(churn()))

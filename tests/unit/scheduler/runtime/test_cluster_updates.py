@@ -10,8 +10,7 @@ from allocator.model import DeviceID, PoolID
 from scheduler.client.api_resources import Resource, taint_rules
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
-from scheduler.client.watch_events import Applied, Deleted, Key, Undecoded
-from scheduler.client.watch_states import input_of
+from scheduler.client.watch_states import Applied, Deleted, Key, Undecoded, input_of
 from scheduler.client.watcher import Reflector
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide

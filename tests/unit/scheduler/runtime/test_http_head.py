@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.runtime.http_head import RefusedCall, _remembered, head_of
+from scheduler.runtime.listening import RefusedCall, _remembered, head_of
 
 
 def text_of(*lines: str) -> bytes:

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Requirement
 from cel.values.quantity import Format
 from scheduler.client.api_resources import CONFIG_MAPS
-from scheduler.client.watch_events import Applied, Deleted, Entry, Found, Key, Restarted, Undecoded
-from scheduler.client.watch_states import input_of, page_of
+from scheduler.client.watch_states import Applied, Deleted, Entry, Found, Key, Restarted, Undecoded, input_of, page_of
 from scheduler.client.watcher import Store
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates

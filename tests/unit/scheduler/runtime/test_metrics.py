@@ -6,10 +6,10 @@ from typing import get_args
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from scheduler import VERSION
 from scheduler.repair import Leftover
 from scheduler.runtime.core import Reporter
 from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus, Reading, Watch
-from scheduler.version import VERSION
 
 PROFILE = "mine"
 WATCH = Watch("pods", objects=7, restarts=2, refused=1, failures=3, silence_s=0.5, is_alive=True)

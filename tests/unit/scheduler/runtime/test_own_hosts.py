@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 
 from scheduler.runtime import health, server
-from scheduler.runtime.access import Access, Secure
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
+from scheduler.runtime.health import Access, Secure
 from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.extender.serving import served as served_verbs
 from tests.unit.scheduler.runtime.test_access import Reviews

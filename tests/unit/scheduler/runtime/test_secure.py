@@ -9,9 +9,8 @@ import aiohttp
 import pytest
 import trustme
 
-from scheduler.runtime.access import Access, Secure, secure
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
-from scheduler.runtime.health import serving
+from scheduler.runtime.health import Access, Secure, secure, serving
 from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop
 from tests.unit.scheduler.runtime.test_access import Reviews

@@ -7,12 +7,19 @@ import pytest
 
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
-from scheduler.client.watch_events import Applied, Deleted, Entry, Key
+from scheduler.client.watch_states import Applied, Deleted, Entry, Key
 from scheduler.client.watcher import Store
-from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from scheduler.core_v1.node import Namespace
-from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod_selector import PodDisruptionBudget, PodSelector
+from scheduler.core_v1.storage_objects import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.core import WatchedState
 from scheduler.state import cluster_changes as changes

@@ -1,6 +1,6 @@
 """Watches are told with their numbers, and the troubled ones by name and reason."""
 
-from scheduler.client.watch_events import Progressed, Restarted, WatchEvent
+from scheduler.client.watch_states import Progressed, Restarted, WatchEvent
 from scheduler.client.watcher import ALIVE_S
 from scheduler.runtime.core import silent, unfilled, watch_states
 from scheduler.runtime.metrics import Watch

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scheduler.client.api_resources import Resource
-from scheduler.client.watch_events import Found, Undecoded
+from scheduler.client.watch_states import Found, Undecoded
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.core import WatchedState

@@ -13,14 +13,14 @@ from allocator import status as largest
 from allocator import status as statuses
 from allocator.allocate import allocate
 from allocator.status import Membership, largest_claim
+from scheduler.output import live_view
+from scheduler.output.live_view import GONE_S, IN_QUEUE, NOT_YET, LiveView
 from scheduler.output.status_report import ClassRoom, class_columns, largest_claim_text, tally_columns
+from scheduler.output.time_line import MOST, WAITS, DecisionLog
 from scheduler.status import by_class, by_driver, tallies
-from scheduler.ui import live_view
-from scheduler.ui.live_view import GONE_S, IN_QUEUE, NOT_YET, LiveView
-from scheduler.ui.time_line import MOST, WAITS, DecisionLog
 from tests.builders import CLASS, DRIVER, a_class, a_pod, a_slice, on_node, watched
 from tests.unit.scheduler.extender.clusters import add_node
-from tests.unit.scheduler.ui.shown import Program, State, a_holder, answer_of, applied, devices_of, rows_of
+from tests.unit.scheduler.output.shown import Program, State, a_holder, answer_of, applied, devices_of, rows_of
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What the page at `/ui` shows, brought up to date for as long as somebody looks.
+"""The page at `/ui`: that of `dra status`, and what it shows, brought up to date for as long as somebody looks.
 
 It is worked out a little at a time beside the program's work: pool by pool, and only where something has changed.
 Readers are not known here: each asks for what has changed since the version that it has seen.
@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import orjson
@@ -17,13 +17,15 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.model import DeviceClass, PoolID
 from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
 from allocator.words import counted
-from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, GROUPS, PROBLEMS, QUEUE, TIME_LINE
+from scheduler.output.data_page import DataPage, PageTable, data_page, live_policy
 from scheduler.output.status_report import (
     CLOSED,
     DEVICES,
+    MAP,
     ClassRoom,
     class_columns,
     closed_nodes,
+    device_map,
     largest_claim_text,
     map_columns,
     pool_problems,
@@ -31,11 +33,73 @@ from scheduler.output.status_report import (
     tally_columns,
 )
 from scheduler.output.table import ColumnTable
+from scheduler.output.time_line import TimeLine
+from scheduler.output.ui_server import UiSource
 from scheduler.state.claims import ClaimObject
 from scheduler.status import Tally, by_class, by_driver, claim_statuses, tallies
 from scheduler.terminal_text import printable
-from scheduler.ui.time_line import TimeLine
-from scheduler.ui.ui_server import UiSource
+
+ANSWER, QUEUE, DECISIONS, PROBLEMS = "answer", "queue", "decisions", "problems"
+GROUPS = "groups"
+DRIVERS, CLASSES = "drivers", "classes"
+TIME_LINE = "time-line"
+"""Names of the tables; the answer is none, and has a line for each sentence."""
+
+EVENTS = "ui/events"
+"""Where the page gets its data, from the place of the page."""
+
+_TIME_LINE = ("TIME", "PODS THAT WAIT", "DECISIONS A SECOND", "ALLOCATED DEVICES OF EACH CLASS")
+
+_GROUP_NUMBERS = frozenset({"PODS", "WAITING", "MINIMUM"})
+
+_TABLES = (
+    PageTable(
+        DECISIONS,
+        "Last decisions",
+        ColumnTable(["TIME", "POD", "RESULT", "NODE", "DEVICES, OR WHY THERE ARE NONE"], ()),
+        "No decision since the program started.",
+    ),
+    PageTable(
+        QUEUE,
+        "Pods that wait",
+        ColumnTable(["POD", "QUEUE", "PRIORITY", "ATTEMPTS", "REASON"], (), frozenset({"PRIORITY", "ATTEMPTS"})),
+        "No pod waits.",
+    ),
+    PageTable(
+        GROUPS,
+        "Groups of pods that wait",
+        ColumnTable(["GROUP", "SOURCE", "PODS", "WAITING", "MINIMUM", "REASON"], (), _GROUP_NUMBERS),
+        "No group of pods waits.",
+    ),
+    PageTable(
+        PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ()), "No pool read so far has problems."
+    ),
+    PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ()), "No driver read so far."),
+    PageTable(CLASSES, "Classes", class_columns((), {}), "No class read so far."),
+    replace(device_map((), (), None), none="No device read so far."),
+    closed_nodes(None),
+    PageTable(
+        TIME_LINE,
+        "Numbers of the last hour",
+        ColumnTable(_TIME_LINE, (), frozenset(_TIME_LINE[1:3])),
+        "No sample so far: the program takes one every 10 seconds.",
+    ),
+)
+
+
+def live_page(title: str, head: Sequence[str]) -> str:
+    """The page, as HTML, without data."""
+    return data_page(DataPage(title, ["Connecting ..."], _TABLES, MAP, events=EVENTS), head)
+
+
+def headers() -> dict[str, str]:
+    """Of the page: what it may do, which is what its own policy says, and where it may be shown."""
+    return {
+        "Content-Security-Policy": live_policy("frame-ancestors 'none'"),
+        "X-Frame-Options": "DENY",
+        "Cross-Origin-Opener-Policy": "same-origin",
+    }
+
 
 # Devices counted by group over all pools, kept up to date pool by pool.
 

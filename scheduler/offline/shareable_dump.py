@@ -1,30 +1,39 @@
-"""The texts that a redacted dump keeps, field by field: words of the API, and what drivers say of devices.
+"""What of raw objects is kept in a dump that others may read: all that decisions depend on, and no secret.
 
-Every other text is replaced, however it looks. What the API lets somebody choose is kept only where decisions read it
-and it names nobody: the lists here are complete, and hold no pattern and no prefix.
+Fields that no decision reads are dropped. A redacted dump keeps texts field by field: words of the API, and what
+drivers say of devices. Every other text is replaced, however it looks. What the API lets somebody choose is kept only
+where decisions read it and it names nobody: the lists here are complete, and hold no pattern and no prefix.
 Source: k8s.io/api core/v1, resource/v1 and others; kubernetes.io/docs/reference/labels-annotations-taints.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
+from itertools import chain
 from typing import Any
 
+import cel
+from allocator.api import decode, is_decoded
 from allocator.api.names import version as version_problem
 from allocator.api.resource_slice import NODE_OPERATIONS
+from allocator.cluster.pools import NodeView, Segment
+from allocator.cluster.snapshot import Selectors
+from allocator.model import Device, Slice
+from allocator.pod_resources import CLAIM_ANNOTATION
 from cel.values.quantity import Quantity
 from scheduler.core_v1.custom_pods import KINDS as CUSTOM_KINDS
 from scheduler.core_v1.node import BUILT_IN, RESTART_ALL_CONTAINERS, USER_NAMESPACES_ON_HOST_NETWORK
-from scheduler.core_v1.persistent_volume import NO_PROVISIONER
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_volumes import DRIVERS, MIGRATIONS, UNCOUNTED
 from scheduler.core_v1.resources import ANY_ADDRESS
-from scheduler.core_v1.workload import BLUEPRINTS
+from scheduler.core_v1.storage_objects import BIND_COMPLETED, CLASS_ANNOTATION, NO_PROVISIONER, SELECTED_NODE
+from scheduler.core_v1.workload import BLUEPRINTS, asks_for_claims, decode_embedded
 from scheduler.decision import filters
-from scheduler.input.inventory import KINDS_THAT_COUNT, TAINT_EFFECTS, VERSIONS
+from scheduler.input.inventory import KINDS_THAT_COUNT, SELECTOR, TAINT_EFFECTS, VERSIONS, expressions, subject_of
 from scheduler.kinds import BY_NAME
+from scheduler.offline.input_claims import ENTRY_ANNOTATION
 from scheduler.state.claims import FINALIZER
 from scheduler.state.pods import OF_NODES
 
@@ -306,3 +315,138 @@ def _identifies(text: str) -> bool:
     except ValueError:
         return _UUID.search(text) is not None
     return True
+
+
+# The selectors that choose other devices once their texts and those of the devices are redacted.
+#
+# A text that is put together, taken apart or matched against a pattern has no replacement that behaves as it did.
+# Instead of guessing which expressions do so, each is asked about all devices before and after.
+
+
+_Pair = tuple[Mapping[str, JsonValue], Mapping[str, JsonValue]]
+
+
+def changed_selectors(
+    before: Iterable[Mapping[str, JsonValue]], after: Iterable[Mapping[str, JsonValue]]
+) -> Iterator[str]:
+    """`KIND NAME: PATH` of each selector that no longer selects the same devices, or fails on others.
+
+    So it is for each derived attribute that no longer has equal values for the same devices. after: the redacted
+    objects, in the same order. Cost: O(different selectors x devices).
+    """
+    pairs = list(zip(before, after, strict=True))
+    views = _views(pairs)
+    asked = Selectors(cel.V1_37), Selectors(cel.V1_37)
+    is_same: dict[tuple[str, str, str], bool] = {}
+    for raw, redacted in pairs:
+        if not is_decoded(str(raw.get("apiVersion")), str(raw.get("kind"))):
+            continue
+        paired = zip(expressions(raw.get("spec"), "spec"), expressions(redacted.get("spec"), "spec"), strict=False)
+        for (path, kind, text), (_, _, other) in paired:
+            key = kind, text, other
+            if key not in is_same:
+                first, second = (_answer(kind, *one) for one in zip(asked, (text, other), views, strict=True))
+                is_same[key] = first == second
+            if not is_same[key]:
+                yield f"{subject_of(str(raw['kind']), raw)}: {path}"
+
+
+def _answer(field: str, selectors: Selectors, text: str, view: NodeView) -> object:
+    """Which devices a selector selects; or which devices a derived attribute has equal values for."""
+    if field == SELECTOR:
+        return selectors.select(text, view)
+    firsts: dict[Hashable, int] = {}
+    return [firsts.setdefault(_derived(text, device), position) for position, device in enumerate(view.devices)]
+
+
+def _derived(text: str, device: Device) -> Hashable:
+    """The value, None where it fails; constraints ask only whether values are equal."""
+    try:
+        return cel.compile_value(text).evaluate(device)
+    except (cel.CompileError, cel.EvalError):
+        return None
+
+
+def _views(pairs: Iterable[_Pair]) -> tuple[NodeView, NodeView]:
+    """All devices, before and after."""
+    slices = [
+        (first, second)
+        for raw, redacted in pairs
+        if raw.get("kind") == "ResourceSlice"
+        and isinstance(first := decode(raw, allows_combined=True).object, Slice)
+        and isinstance(second := decode(redacted, allows_combined=True).object, Slice)
+    ]
+    return _view([one for one, _ in slices]), _view([one for _, one in slices])
+
+
+def _view(slices: Iterable[Slice]) -> NodeView:
+    segments, offset = list[Segment](), 0
+    for slice_ in slices:
+        segments.append(Segment(slice_, offset))
+        offset += len(slice_.devices)
+    devices = tuple(chain.from_iterable(one.slice.devices for one in segments))
+    return NodeView(None, (), tuple(segments), devices, 0, 0, 0, 0, frozenset())
+
+
+DROPPED = frozenset(
+    {
+        *("managedFields", "selfLink", "message", "data", "stringData", "binaryData"),
+        *("env", "envFrom", "command", "args", "lifecycle", "workingDir", "securityContext"),
+        *("livenessProbe", "readinessProbe", "startupProbe", "volumeMounts", "volumeDevices"),
+        *("imagePullSecrets", "hostAliases", "dnsConfig", "dnsPolicy", "hostname", "subdomain"),
+        *("terminationMessagePath", "terminationMessagePolicy", "serviceAccount", "serviceAccountName"),
+        *("addresses", "podCIDR", "podCIDRs", "providerID", "daemonEndpoints", "volumesAttached"),
+        *("podIP", "podIPs", "hostIPs", "externalIPs", "clusterIP", "clusterIPs", "loadBalancer", "externalName"),
+        *("volumeAttributes", "options", "nodeInfo", "containerID", "imageID", "lastState", "state"),
+        *("ephemeralContainers", "configSource"),
+        *("accessCredentials", "userData", "userDataBase64", "networkDataBase64"),
+    }
+)
+"""Fields that no decision reads, wherever they stand."""
+
+ANNOTATIONS = frozenset(
+    {
+        *(CLAIM_ANNOTATION, ENTRY_ANNOTATION, SELECTED_NODE, BIND_COMPLETED, CLASS_ANNOTATION),
+        "storageclass.kubernetes.io/is-default-class",
+        "storageclass.beta.kubernetes.io/is-default-class",
+        "storage.alpha.kubernetes.io/migrated-plugins",
+    }
+)
+"""Annotations that decide something."""
+
+_SOURCES_WITHOUT_DEVICES = frozenset(
+    {"secret", "configMap", "projected", "downwardAPI", "emptyDir", "hostPath", "nfs", "gitRepo", "flexVolume"}
+    | {"cloudInitNoCloud", "cloudInitConfigDrive", "sysprep"}
+)
+"""Volumes of a pod that nothing depends on, and which name secrets, hosts and paths."""
+
+
+def shareable(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
+    """The object without what no decision reads; None for one of a kind that does not count, such as a Secret."""
+    kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
+    if not (kind in KINDS_THAT_COUNT or is_decoded(version, kind) or _has_pods(kind, raw)):
+        return None
+    kept: dict[str, JsonValue] = _kept(raw)
+    if kind == "ResourceClaim" and isinstance(kept.get("status"), dict):
+        kept["status"].pop("devices", None)
+    return kept
+
+
+def _has_pods(kind: str, raw: Mapping[str, JsonValue]) -> bool:
+    return bool(decode_embedded(kind, raw)[0]) or asks_for_claims(kind, raw)
+
+
+def _kept(value: JsonValue, field: str = "") -> JsonValue:
+    if isinstance(value, list):
+        return [_kept(one, field) for one in value if not _is_volume_without_devices(one, field)]
+    if not isinstance(value, dict):
+        return value
+    if field == "annotations":
+        return {key: one for key, one in value.items() if key in ANNOTATIONS}
+    if field == "parameters":  # of a driver, which may hold anything
+        return {}
+    return {key: _kept(one, key) for key, one in value.items() if key not in DROPPED}
+
+
+def _is_volume_without_devices(value: JsonValue, field: str) -> bool:
+    return field == "volumes" and isinstance(value, dict) and not _SOURCES_WITHOUT_DEVICES.isdisjoint(value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from allocator.cluster.usage import occupying
-from allocator.limits.limit import ONE_DEVICE, Account, Binding, Bindings, CountedDevices, TenantLimit
+from allocator.limits import ONE_DEVICE, Account, Binding, Bindings, CountedDevices, TenantLimit
 from allocator.model import Claim, Device, DeviceResult, PoolID, Slice
 
 if TYPE_CHECKING:

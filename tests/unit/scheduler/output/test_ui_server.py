@@ -11,13 +11,13 @@ from typing import TypeVar
 import aiohttp
 import pytest
 
+from scheduler import VERSION
+from scheduler.output import live_view, ui_server
 from scheduler.output.data_page import live_policy
+from scheduler.output.time_line import EVERY_S, MOST, MOST_SAMPLES, WORK_S
+from scheduler.output.ui_server import MOST_STREAMS, Ui
 from scheduler.runtime.health import Endpoints, serving
-from scheduler.ui import live_view, ui_server
-from scheduler.ui.time_line import EVERY_S, MOST, MOST_SAMPLES, WORK_S
-from scheduler.ui.ui_server import MOST_STREAMS, Ui
-from scheduler.version import VERSION
-from tests.unit.scheduler.ui.shown import Program, State, answer_of, applied, rows_of
+from tests.unit.scheduler.output.shown import Program, State, answer_of, applied, rows_of
 
 Answer = TypeVar("Answer")
 

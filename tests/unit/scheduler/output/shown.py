@@ -12,10 +12,10 @@ from typing import Any
 
 from allocator.model import Claim
 from scheduler.decision.cluster import Cluster
+from scheduler.output.live_view import LiveView
+from scheduler.output.time_line import EVERY_S, AllocatedShares, DecisionLog, TimeLine
+from scheduler.output.ui_server import Ui, UiSource
 from scheduler.runtime.health import Endpoints, serving
-from scheduler.ui.live_view import LiveView
-from scheduler.ui.time_line import EVERY_S, AllocatedShares, DecisionLog, TimeLine
-from scheduler.ui.ui_server import Ui, UiSource
 from tests.builders import a_result, an_allocated_claim
 from tests.unit.scheduler.extender.clusters import a_cluster
 

@@ -7,11 +7,11 @@ import pytest
 from allocator import status as statuses
 from allocator.cluster.snapshot import Snapshot
 from allocator.model import PoolID
-from scheduler.ui import time_line as module
-from scheduler.ui.time_line import MOST_SAMPLES, NOT_COUNTED, WORK_S
+from scheduler.output import time_line as module
+from scheduler.output.time_line import MOST_SAMPLES, NOT_COUNTED, WORK_S
 from tests.builders import a_class, a_pod, watched
 from tests.unit.scheduler.extender.clusters import add_node
-from tests.unit.scheduler.ui.shown import Program, a_holder
+from tests.unit.scheduler.output.shown import Program, a_holder
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from scheduler.decision.cluster import Cluster
-from scheduler.ui.time_line import AllocatedShares, DecisionLog, TimeLine
+from scheduler.output.time_line import AllocatedShares, DecisionLog, TimeLine
 
 if TYPE_CHECKING:
-    from scheduler.ui.live_view import LiveView
+    from scheduler.output.live_view import LiveView
 
 
 # What a program shows of itself at `/ui`.
@@ -98,7 +98,7 @@ class Ui:
 
     async def _page(self, _: web.Request) -> web.Response:
         await asyncio.to_thread(_import)
-        from scheduler.output.live_page import headers, live_page
+        from scheduler.output.live_view import headers, live_page
 
         release = self._source.cluster.fleet.current.features.release.name
         text = live_page(self._source.title, [*filter(None, [self._source.cluster_name]), f"Kubernetes {release}"])
@@ -133,7 +133,7 @@ class Ui:
 
     def _view_of_all(self) -> "LiveView":
         """The one of all readers; the first one starts the work."""
-        from scheduler.ui.live_view import LiveView
+        from scheduler.output.live_view import LiveView
 
         if self._view is None:
             self._view = LiveView(self._source, self.time_line, time.monotonic)
@@ -159,8 +159,7 @@ class Ui:
 
 def _import() -> None:
     """What the first reader needs: programs that nobody looks at do without, and none waits for it."""
-    import_module("scheduler.ui.live_view")
-    import_module("scheduler.output.live_page")
+    import_module("scheduler.output.live_view")
 
 
 async def _follow(view: "LiveView", response: web.StreamResponse) -> None:

@@ -1,1 +1,0 @@
-"""The page at `/ui` of a running program: what devices there are, what waits, and what was decided last; read-only."""
