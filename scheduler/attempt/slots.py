@@ -24,7 +24,7 @@ meanwhile: many pods of one claim write one after the other, and would keep all 
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import (
@@ -147,7 +147,7 @@ class Slots:
         self._lent: Counter[str] = Counter()
         self.speeds = Speeds(clock)
         self._limits: dict[str, _Limit] = {}  # in the order of their last failures
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: dict[asyncio.Future[None], str] = {}  # their namespaces, in the order in which they came
         self._waiting_in: Counter[str] = Counter()
         self._ahead = most // 2
         self._was_ahead = False  # whether that many have waited at once since none waited
@@ -234,30 +234,30 @@ class Slots:
         """A slot, of which one has to be free."""
         assert self._free, "no slot is free"
         self._free -= 1
-        return self._given(namespace)
+        self._taken[namespace] += 1
+        return Slot(self, namespace)
 
     async def wait(self, namespace: str) -> "Slot":
-        """A slot, as soon as one is free for the caller that has waited longest; in a slow namespace none is needed."""
+        """A slot, as soon as one is free; in a slow namespace none is needed.
+
+        Of those that wait the first is next whose namespace has the fewest: the pile of one delays no other.
+        """
         if self.speeds.is_slow(namespace):
             return Slot(self, namespace, is_taken=False)
         if self._free:
             return self.take(namespace)
         handed_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(handed_over)
+        self._waiting[handed_over] = namespace
         self._waiting_in[namespace] += 1
         self._was_ahead = self._was_ahead or len(self._waiting) >= self._ahead
         try:
             await handed_over
         except asyncio.CancelledError:
-            if handed_over.done() and not handed_over.cancelled():
-                self._hand_over()
+            if self._waiting.pop(handed_over, None) is None:
+                self.give_back(namespace)
+            else:
+                _count_down(self._waiting_in, namespace)
             raise
-        finally:
-            _count_down(self._waiting_in, namespace)
-        return self._given(namespace)
-
-    def _given(self, namespace: str) -> "Slot":
-        self._taken[namespace] += 1
         return Slot(self, namespace)
 
     def give_back(self, namespace: str) -> None:
@@ -268,11 +268,12 @@ class Slots:
             self.on_room()
 
     def _hand_over(self) -> None:
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.done():
-                waiting.set_result(None)
-                break
+        if waiting := [one for one in self._waiting if not one.done()]:
+            first = min(waiting, key=lambda one: self._taken[self._waiting[one]])
+            namespace = self._waiting.pop(first)
+            _count_down(self._waiting_in, namespace)
+            self._taken[namespace] += 1
+            first.set_result(None)
         else:
             self._free += 1
         self._was_ahead = self._was_ahead and bool(self._waiting)

@@ -128,6 +128,27 @@ def test_who_waits_gets_a_slot_in_the_order_of_coming(slots: Slots) -> None:
     in_a_loop(act)
 
 
+def test_who_waits_in_a_namespace_with_fewer_slots_goes_before_the_pile_of_another(slots: Slots) -> None:
+    order: list[str] = []
+
+    async def wait(namespace: str) -> None:
+        await slots.wait(namespace)
+        order.append(namespace)
+
+    async def act() -> None:
+        taken = [slots.take("pile") for _ in range(MOST)]
+        tasks = [asyncio.create_task(wait(namespace)) for namespace in ("pile", "pile", "good", "good")]
+        await turns()
+        for slot in taken[:4]:
+            slot.give_back()
+        await turns()
+        assert order == ["good", "good", "pile", "pile"]
+        assert slots.is_full
+        assert all(task.done() for task in tasks)
+
+    in_a_loop(act)
+
+
 @pytest.mark.parametrize("is_handed_over", [False, True])
 def test_slot_of_who_is_cancelled_while_waiting_goes_to_the_next(slots: Slots, is_handed_over: bool) -> None:  # noqa: FBT001
     async def act() -> None:
