@@ -9,7 +9,7 @@ Source: kube-scheduler's plugin DefaultPreemption and its nominator; KEP-5690.
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -178,6 +178,10 @@ class Preemptions:
     def state(self, record: PreemptionRecord) -> RecordState:
         """How far the preemption is."""
         return record.state(self._cluster)
+
+    def only_held(self) -> AbstractContextManager[None]:
+        """While it is open nothing counts as in use that was won from victims who still hold it."""
+        return self._records.only_held()
 
     # -- decisions
 

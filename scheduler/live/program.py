@@ -212,6 +212,7 @@ class Scheduler:
                 self.on_event,
             ),
         )
+        self._core.only_held = self._preemptions.only_held
         self._conditions = GroupConditions(
             api,
             site.served.resource(api_resources.POD_GROUPS),

@@ -6,7 +6,7 @@ before the preemptor, from the beginning: what is free already as well as what i
 Source: KEP-5690 for what is kept against whom.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -146,6 +146,18 @@ class PreemptionRecords:
         """
         own = {record.uid for record in (pod, *others)}
         passed = [record for record in self._records.values() if record.pod.uid in own or self._is_lower(record, pod)]
+        with self._uncounted(passed):
+            yield
+
+    @contextmanager
+    def only_held(self) -> Iterator[None]:
+        """Count once what victims still hold, and not again as won from them."""
+        waiting = [one for one in self._records.values() if one.state(self._cluster) is not RecordState.HELD]
+        with self._uncounted(waiting):
+            yield
+
+    @contextmanager
+    def _uncounted(self, passed: Sequence[PreemptionRecord]) -> Iterator[None]:
         for record in passed:
             self._cluster.fleet.remove_allocated(record.claims)
         try:

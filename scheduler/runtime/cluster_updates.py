@@ -6,6 +6,7 @@ its taints.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -87,17 +88,23 @@ class ClusterUpdates:
         """Why limits are in force that the ConfigMap does not say, and which were exceeded when we looked last."""
         return "; ".join(filter(None, (self._unread_limits, *self._exceeded.values())))
 
-    def log_exceeded(self) -> None:
+    def log_exceeded(self, only_held: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         """Warn of limits of which more is in use than may be: soft ones, and those that were so before they held.
 
-        Once for each, until it is so no more.
+        Once for each, until it is so no more. only_held: while it is open nothing counts that others still hold.
         """
-        every = limit_statuses(self._cluster.fleet.current)
-        exceeded = {(one.limit.name, one.namespace): exceeded_text(one) for one in every if one.is_exceeded}
+        exceeded = self._exceeded_now()
+        if exceeded:
+            with only_held():
+                exceeded = self._exceeded_now()
         for limit, text in exceeded.items():
             if limit not in self._exceeded:
                 _LOG.warning(text)
         self._exceeded = exceeded
+
+    def _exceeded_now(self) -> Mapping[tuple[str, str], str]:
+        every = limit_statuses(self._cluster.fleet.current)
+        return {(one.limit.name, one.namespace): exceeded_text(one) for one in every if one.is_exceeded}
 
     def _warn_of_unread(self, now: Found[Sequence[TenantLimit]] | None) -> None:
         before, self._unread_limits = self._unread_limits, ""

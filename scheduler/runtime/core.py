@@ -6,6 +6,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -300,6 +301,8 @@ class Core:
         self._sweep = Sweep(name)
         self._claim_statuses = ClaimStatuses(api, self.cluster, is_ours)
         self._updates = ClusterUpdates(self.cluster, configuration.limits_in_force())
+        self.only_held: Callable[[], AbstractContextManager[None]] = nullcontext
+        """While it is open nothing counts as in use that was won from others who still hold it."""
         self._on_event = on_event
         self.watched.on_change(self.on_change)
 
@@ -439,7 +442,7 @@ class Core:
                 if violation not in reported:
                     self._reporter.violated(violation)
             seen = set(violations)
-            self._updates.log_exceeded()
+            self._updates.log_exceeded(self.only_held)
 
     def _is_bound(self, pod_uid: str) -> bool:
         return self.cluster.pods.bound(pod_uid) is not None

@@ -23,6 +23,7 @@ from scheduler.live.preemptions import SPARED, NothingToWin, PlaceToWin, Preempt
 from scheduler.plugins.plugin import Refusal
 from scheduler.preemption.records import RecordState
 from scheduler.preemption.victims import Unit
+from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Configuration, load
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged
 from scheduler.state.pods import pod_requests
@@ -354,6 +355,21 @@ def test_what_a_pod_has_won_is_kept_until_a_limit_refuses_the_pod(*, is_refused_
         room.cluster.set_limits([at_most(1)])
     assert isinstance(room.ask(RIVAL), Placed) == is_refused_meanwhile
     assert isinstance(room.ask(), Placed)  # the rival was asked, and took nothing
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_what_victims_still_hold_is_not_told_as_in_use_a_second_time(steps: int) -> None:
+    room = Room()
+    room.cluster.set_limits([at_most(1)])
+    updates = ClusterUpdates(room.cluster, [])
+    room.preempt()
+    for step in (room.victim_ends, room.victim_goes, room.claim_is_released)[:steps]:
+        step()
+    updates.log_exceeded(room.preemptions.only_held)
+    assert updates.limits_trouble == ""
+    room.cluster.set_limits([at_most(0)])
+    updates.log_exceeded(room.preemptions.only_held)
+    assert updates.limits_trouble == "limit few is exceeded: 1 of 0 in use"
 
 
 def test_attempt_that_fails_leaves_what_was_won() -> None:
