@@ -105,7 +105,7 @@ def test_pods_of_another_namespace_do_not_count() -> None:
 
 @pytest.mark.parametrize(
     "gone",
-    [{"status": {"phase": "Failed"}}, {"status": {"phase": "Succeeded"}}, {"metadata": {"deletionTimestamp": "x"}}],
+    [{"status": {"phase": "Failed"}}, {"status": {"phase": "Succeeded"}}, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}],
 )
 def test_finished_and_deleted_pods_do_not_count(gone: Json) -> None:
     metadata = {**owned_by("ReplicaSet", "web"), **gone.get("metadata", {})}
@@ -142,7 +142,7 @@ def test_pods_of_fixed_names_have_them_before_others_get_theirs() -> None:
         assert names_of(*objects, a_node("0"), a_node("n1")) == ["app-0", "app-0-0", "app-n1", "app-1"]
 
 
-@pytest.mark.parametrize("gone", [{"status": {"phase": "Failed"}}, {"metadata": {"deletionTimestamp": "x"}}])
+@pytest.mark.parametrize("gone", [{"status": {"phase": "Failed"}}, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}])
 def test_a_stateful_set_uses_the_name_of_a_pod_that_is_over_again(gone: Json) -> None:
     metadata = {**owned_by("StatefulSet", "db"), **gone.get("metadata", {})}
     pod = a_pod("db-0", metadata=metadata, status=gone.get("status"))
