@@ -129,11 +129,14 @@ class Ledger:
         """Why the update must not be stored. From then on, it counts, or what counted before does."""
         if denial := self._outdated(update) or self._inconsistent(update.claim) or self._busy(update.claim):
             return denial
-        overlaps = self._overlaps(update)
+        unknown = self._cluster.rival_claims.unknown(update.claim)
+        # A counter set that the watch has not shown yet has nothing: that is unknown, and not too little.
+        overlaps = [one for one in self._overlaps(update) if not (one.lack and one.device in unknown)]
         if overlaps:
             return _of_overlap(overlaps[0], update.claim.namespace)
-        unknown = self._cluster.rival_claims.unknown(update.claim)
-        return _of_unknown(unknown[0], self._generation(unknown[0])) if unknown else self._excess(update.claim)
+        for device, lack in unknown.items():
+            return _of_unknown(device, lack, self._generation(device))
+        return self._excess(update.claim)
 
     def _excess(self, claim: Claim) -> Denial | None:
         """A limit of the claim's namespace that does not leave what the update adds. Meanwhile the update counts."""
@@ -321,7 +324,7 @@ def _of_overlap(overlap: Overlap, namespace: str) -> Denial:
     return Denial(cause, f"device {overlap.device} needs more of {overlap.lack} than is left{rest}", names)
 
 
-def _of_unknown(device: DeviceID, generation: int) -> Denial:
+def _of_unknown(device: DeviceID, lack: str, generation: int) -> Denial:
     pool = f"{device.driver}/{device.pool}"
     what = f"its newest known generation is {generation}" if generation else "no slice of it is known"
-    return Denial(UNKNOWN, f"device {device} cannot be checked: pool {pool} does not publish it, {what}")
+    return Denial(UNKNOWN, f"device {device} cannot be checked: pool {pool} does not publish {lack}, {what}")

@@ -110,15 +110,17 @@ class Rivals:
         published = self._device(device)
         return published is None or published.allow_multiple_allocations
 
-    def unknown(self, claim: Claim) -> Sequence[DeviceID]:
-        """The devices of the claim of which it is unknown what they take: not published, or not all of their pool."""
-        return [result.id for result in occupying(claim) if not self._is_known(result.id)]
+    def unknown(self, claim: Claim) -> Mapping[DeviceID, str]:
+        """The devices of the claim of which it is unknown what they take, with what their pool does not publish."""
+        lacks = ((result.id, self._unpublished(result.id)) for result in occupying(claim))
+        return {device: lack for device, lack in lacks if lack}
 
-    def _is_known(self, device: DeviceID) -> bool:
+    def _unpublished(self, device: DeviceID) -> str:
         pool_id, published = PoolID(device.driver, device.pool), self._device(device)
         if published is None:
-            return False
-        return all(self.publishes(pool_id, consumption.counter_set) for consumption in published.consumes_counters)
+            return "it"
+        sets = (consumption.counter_set for consumption in published.consumes_counters)
+        return next((f"its counter set {name}" for name in sets if not self.publishes(pool_id, name)), "")
 
     def misfit(self, result: DeviceResult) -> str:
         """As `share_misfit`; empty where the device is not published."""

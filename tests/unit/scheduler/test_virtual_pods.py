@@ -5,6 +5,8 @@ from scheduler.plugins.profile import refusal
 from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
 from tests.unit.scheduler.scenario import inventory_of, virtual_pods
 
+BEING_DELETED = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
 
 def names_of(*objects: Json) -> list[str]:
     return [pod.name for pod in virtual_pods(*objects)]
@@ -105,7 +107,11 @@ def test_pods_of_another_namespace_do_not_count() -> None:
 
 @pytest.mark.parametrize(
     "gone",
-    [{"status": {"phase": "Failed"}}, {"status": {"phase": "Succeeded"}}, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}],
+    [
+        {"status": {"phase": "Failed"}},
+        {"status": {"phase": "Succeeded"}},
+        BEING_DELETED,
+    ],
 )
 def test_finished_and_deleted_pods_do_not_count(gone: Json) -> None:
     metadata = {**owned_by("ReplicaSet", "web"), **gone.get("metadata", {})}
@@ -142,7 +148,7 @@ def test_pods_of_fixed_names_have_them_before_others_get_theirs() -> None:
         assert names_of(*objects, a_node("0"), a_node("n1")) == ["app-0", "app-0-0", "app-n1", "app-1"]
 
 
-@pytest.mark.parametrize("gone", [{"status": {"phase": "Failed"}}, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}])
+@pytest.mark.parametrize("gone", [{"status": {"phase": "Failed"}}, BEING_DELETED])
 def test_a_stateful_set_uses_the_name_of_a_pod_that_is_over_again(gone: Json) -> None:
     metadata = {**owned_by("StatefulSet", "db"), **gone.get("metadata", {})}
     pod = a_pod("db-0", metadata=metadata, status=gone.get("status"))

@@ -53,6 +53,15 @@ def test_claim_that_takes_more_than_there_is_all_by_itself_is_refused() -> None:
     assert cause(Ledger(cluster), "a", a_result("a")) == COUNTERS
 
 
+def test_counters_that_the_watch_has_not_shown_yet_are_unknown_and_not_too_few() -> None:
+    cluster = a_cluster(a_device("a", consumes_counters=consumes(1)), counters=1)
+    cluster.remove_slice("counters")
+    refusal = Ledger(cluster).refusal(Update(with_devices("one", a_result("a")), 5))
+    assert refusal is not None
+    assert refusal.cause == UNKNOWN
+    assert "does not publish its counter set " in refusal.message
+
+
 def test_same_claim_may_have_the_same_or_others_while_one_update_is_open() -> None:
     ledger = Ledger(a_cluster("a", "b"))
     ledger.admit(Update(with_devices("one", a_result("a")), 5), 100.0)
