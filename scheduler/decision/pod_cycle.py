@@ -447,7 +447,8 @@ class PodCycle:
         if self.pod is None:
             message = fit_error(everywhere.bit_count(), Counter({NO_DEVICES: everywhere.bit_count()}))
             refusal = Refusal(frozenset({DEVICES}), self.requests, classes_of(self.claims), message=message)
-            return NotPlaced(refusal, lacking=self.lacking_devices([(self.asks[0], everywhere)]).outcomes)
+            lacking = self.lacking_devices([(self.asks[0], everywhere)])
+            return NotPlaced(refusal, lacking=lacking.outcomes, eligible=self.eligible)
         rejected = [Rejections.of(self, one.within(everywhere)) for one in self.eligible]
         left = union(one.left for one in rejected)
         reported: Counter[str] = Counter()
@@ -473,7 +474,7 @@ class PodCycle:
         )
         stuck = [claim for claim in self.claims if claim.allocation and left & ~self.reached_by(claim)]
         filtered = [found for one in rejected for _, found in one.filtered]
-        return NotPlaced(refusal, tuple(stuck), lacking=lacking.outcomes, filtered=filtered, resolvable=resolvable)
+        return NotPlaced(refusal, tuple(stuck), "", lacking.outcomes, filtered, resolvable, self.eligible)
 
     def _awaited(self, lacking: "LackingDevices") -> Callable[[Claim], bool] | None:
         """Whether a claim's devices may help the pod, where a limit has refused it; None where none has."""

@@ -1,7 +1,8 @@
 """The result of a decision about a pod."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from allocator.bits import Mask
 from allocator.model import Allocation, Claim
@@ -10,6 +11,9 @@ from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.plugins.plugin import Refusal, Rejected
 from scheduler.state.pod_resources import ExtendedClaim
 from scheduler.state.volumes import NO_PLAN, VolumePlan
+
+if TYPE_CHECKING:
+    from scheduler.decision.pod_cycle import EligibleNodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class NotPlaced:
     """What filters say of the nodes that they refuse."""
     resolvable: Mask = 0
     """The nodes that the end of other pods could open, devices aside: kube-scheduler's code Unschedulable."""
+    eligible: Sequence["EligibleNodes"] = field(default=(), compare=False, repr=False)
+    """What the pod asks of nodes, and where it could be, devices aside; none if every node is refused at once."""
 
 
 @dataclass(frozen=True, slots=True)

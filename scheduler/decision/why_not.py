@@ -104,7 +104,7 @@ def unfit(cycle: PodCycle, refused: NotPlaced) -> list[Unfit]:
     Cost: O(different reasons), but for what is not known yet of nodes that have changed.
     """
     refusals: list[tuple[str | Outcome, Mask]] = []
-    for asked in cycle.eligible:
+    for asked in refused.eligible:
         refusals += _not_left(cycle, asked, refused.filtered)
         refusals += _crowded(cycle, asked).items()
     refusals += refused.lacking
