@@ -34,6 +34,9 @@ MOST_NAMED = 3
 
 NOT_FOR_DEVICES = "kube-scheduler evicts nobody for devices"
 
+_MIRROR_PODS = "mirror pods, which the kubelet makes again"
+_SPARED_PODS = "pods that the configuration spares (neverPreempt, preemptPodsOf)"
+
 
 @dataclass(frozen=True, slots=True)
 class EvictionAnswers:
@@ -185,6 +188,8 @@ class _Reasons:
     def _user_text(self, user: Pod) -> str:
         if user.is_static:
             return f"pod {user}, a mirror pod"
+        if self._cluster.by_priority.spares(user):
+            return f"pod {user}, which the configuration spares"
         if priority_of(user) >= self._priority:
             return f"pod {user} of priority {priority_of(user)}"
         return f"pod {user} on node {user.node_name}" if user.node_name else f"pod {user}"
@@ -196,10 +201,11 @@ class _Reasons:
         if not_lower:
             names = listed_up_to([f"{pod} ({priority_of(pod)})" for pod in not_lower], MOST_NAMED)
             yield f"equal or higher priority: {names}"
-        can_go = {pod.uid for pod in self._cluster.by_priority.on(number)}
-        static = [str(pod) for pod in own if priority_of(pod) < self._priority and pod.uid not in can_go]
-        if static:
-            yield f"mirror pods, which the kubelet makes again: {listed_up_to(sorted(static), MOST_NAMED)}"
+        lower = [pod for pod in own if priority_of(pod) < self._priority]
+        never = [pod for pod in lower if not self._cluster.by_priority.may_go(pod)]
+        for text, is_static in ((_MIRROR_PODS, True), (_SPARED_PODS, False)):
+            if named := sorted(str(pod) for pod in never if pod.is_static == is_static):
+                yield f"{text}: {listed_up_to(named, MOST_NAMED)}"
 
     @cached_property
     def _on_nodes(self) -> Mapping[int, Sequence[Pod]]:

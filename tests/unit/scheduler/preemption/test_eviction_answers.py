@@ -84,6 +84,18 @@ def test_pods_that_cannot_go_are_named(pods: Sequence[Pod], reasons: Sequence[st
     assert list(asked(a_cluster(*pods), urgent()).refused[NODE]) == reasons
 
 
+def test_pods_that_the_configuration_spares_are_named_as_such() -> None:
+    cluster = a_cluster()
+    cluster.by_priority.spares = lambda pod: pod.name == "x"
+    for pod in (low("x"), low("y", is_static=True)):
+        cluster.set_pod(pod)
+    assert list(asked(cluster, urgent()).refused[NODE]) == [
+        "no pod of lower priority",
+        "mirror pods, which the kubelet makes again: default/y",
+        "pods that the configuration spares (neverPreempt, preemptPodsOf): default/x",
+    ]
+
+
 def test_what_is_missing_with_everybody_lower_gone_is_named() -> None:
     cluster = a_cluster(low("x"), low("y", priority=10))
     first, second = asked(cluster, urgent()).refused[NODE]
