@@ -257,6 +257,7 @@ class Queue:
         if entry is None or entry.place is PodPlace.IN_FLIGHT or self._gate_of(entry.pod):
             return None
         entry.first = now if entry.first is None else entry.first
+        entry.gate = ""  # others of its group have come since it was looked at
         self._waiting.discard(entry)
         self._fly(entry)
         return entry

@@ -47,10 +47,11 @@ from scheduler.checks.lint_devices import (
     UNUSABLE_POOL,
 )
 from scheduler.checks.manifests import Manifests, WaitingClaim, alternatives_of
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.input.documents import FindingReason
 from scheduler.pod_groups.group import tree_of
-from scheduler.state.pod_groups import index_of
+from scheduler.state.pod_groups import PodGroupIndex, index_of
 
 AMOUNTS_MAX: Final = 32
 """Capacities that a request names, and that one result consumes."""
@@ -464,9 +465,26 @@ LIMIT_EXCEEDED = Check(
 def _refused_tree(manifests: Manifests) -> Iterator[Observation]:
     composites = manifests.inventory.of(CompositePodGroup)
     index = index_of(manifests.inventory.of(PodGroup), composites)
-    for root in composites:
-        if index.root_name(root) in ("", root.name) and (problem := tree_of(root, index)[1]):
+    for root in _roots(composites, index):
+        if problem := tree_of(root, index)[1]:
             yield Observation(ObjectName(CompositePodGroup.__name__, root.name, root.namespace), problem)
+
+
+def _roots(composites: Sequence[CompositePodGroup], index: PodGroupIndex) -> Iterator[CompositePodGroup]:
+    """Those that are in no other, and of each circle, however long, the first by name. Cost: O(composites)."""
+    seen: set[NamespacedName] = set()
+    for first in composites:
+        path: dict[NamespacedName, CompositePodGroup] = {}
+        at: CompositePodGroup | None = first
+        while at is not None and at.key not in seen:
+            seen.add(at.key)
+            path[at.key] = at
+            if not at.parent:
+                yield at
+            at = index.composite(at.namespace, at.parent)
+        if at is not None and at.key in path:
+            around = list(path.values())
+            yield min(around[around.index(at) :], key=lambda one: one.name)
 
 
 REFUSED_TREE = Check(

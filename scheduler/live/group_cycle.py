@@ -46,7 +46,10 @@ DECISION_S = 3.0
 """A group whose decision takes longer of the processor's time fails with a time-out: it begins anew each time."""
 
 KEPT_WAITING_S = 3.0
-"""So much longer it may take by the clock on a busy machine: a lease is renewed in time all the same."""
+"""So much longer it may take by the clock on a busy machine."""
+
+ATTEMPT_S = 9.0
+"""By the clock, for a place, who would have to go and what is held for the group: so a lease is renewed in time."""
 
 CLUSTER = "cluster"
 """The node of a group's victims, in their event."""
@@ -154,9 +157,15 @@ class GroupCycle:
 
     def _decided(self, taken: _GroupInFlight) -> GroupResult:
         """Raises AllocationError, TooLong."""
-        self._cluster.time_limit.give(DECISION_S, KEPT_WAITING_S)
+        self._give_time(taken.started)
         with self._preemptions.seen_by_group(taken.group):
             return place_group(self._cluster, taken.group)
+
+    def _give_time(self, began: float) -> None:
+        """For the next of the decisions of an attempt, which nothing interrupts. began: the first of them."""
+        left_s = max(began + ATTEMPT_S - self._clock(), 0.0)
+        most_s = min(left_s, DECISION_S)
+        self._cluster.time_limit.give(most_s, min(left_s - most_s, KEPT_WAITING_S))
 
     # -- a group that has a place
 
@@ -277,6 +286,7 @@ class GroupCycle:
         since = min(entry.first or taken.started for entry in taken.entries)
         if self._preemptions.terms.is_on:
             self._metrics.preempting()
+        self._give_time(taken.started)
         with self._preemptions.seen_by_group(taken.group), self._cluster.time_limit.limited():
             won = self._preemptions.group_preemption(taken.group, since, taken.started)
         refusal = with_text(refusal, won)
@@ -296,6 +306,7 @@ class GroupCycle:
         group, reservations = taken.group, self._preemptions.reservations
         if any(pod.uid in self._preemptions.records for pod in group.waiting):
             return refusal
+        self._give_time(taken.started)
         try:
             with self._cluster.time_limit.limited():
                 is_new = reservations.refused(group, since, taken.started)
@@ -371,15 +382,22 @@ class GroupCycle:
         self._wake()
 
     def _is_so_still(self, taken: _GroupInFlight, won: GroupToWin) -> bool:
-        """Whether the same is decided now: something has changed while the group waited for a slot."""
+        """Whether the same is decided now: something has changed while the group waited for a slot.
+
+        It has as long for that as before, and not what the pod has that was decided last.
+        """
         group = self._groups.group(taken.group.key)
         if group.held or group.problem:
             return False
+        began = self._clock()
+        self._give_time(began)
         try:
-            with self._preemptions.seen_by_group(group), self._cluster.time_limit.limited():
+            with self._preemptions.seen_by_group(group):
                 if not isinstance(place_group(self._cluster, group), GroupNotPlaced):
                     return False
-                return self._preemptions.group_wins_again(won, group, self._clock())
+                self._give_time(began)
+                with self._cluster.time_limit.limited():
+                    return self._preemptions.group_wins_again(won, group, self._clock())
         except (AllocationError, TooLong):
             return False
 

@@ -320,7 +320,8 @@ class Loop:
     def _lets_others_go_first_until(self, entry: QueuedPod, now: float) -> float:
         """Until when the pod waits, as its namespace has used its share of time and others need it; 0 if it need not.
 
-        Others of a lower priority have to wait themselves.
+        Others of a lower priority are no reason to wait, but have their turns meanwhile. Nor does the wait end sooner
+        where the others are done sooner.
 
         A decision that is known to be costly is not gone on with while others are being bound either: their calls wait
         as long as it takes. That about a group has no slices in between which others are decided: it waits until those

@@ -9,7 +9,7 @@ Source: kube-scheduler's plugin DefaultPreemption and its nominator; KEP-5690.
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -179,9 +179,11 @@ class Preemptions:
         """How far the preemption is."""
         return record.state(self._cluster)
 
-    def only_held(self) -> AbstractContextManager[None]:
-        """While it is open nothing counts as in use that was won from victims who still hold it."""
-        return self._records.only_held()
+    @contextmanager
+    def only_held(self) -> Iterator[None]:
+        """While it is open nothing counts as in use that was won from others who still hold it, or is kept for then."""
+        with self.reservations.only_held(), self._records.only_held():
+            yield
 
     # -- decisions
 

@@ -10,13 +10,13 @@ import logging
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
-from allocator.limit_use import limit_statuses
+from allocator.limit_use import LimitStatus, limit_statuses
 from scheduler.attempt import eviction
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimRef
@@ -398,8 +398,13 @@ class Scheduler:
             events_failed=self._events.failed,
             leading={self._election.name: self._election.is_leading()} if self._election else {},
             steps=self._core.binder.progress.by_step(),
-            limits=list(limit_statuses(self._cluster.fleet.current)),
+            limits=self._limits(),
         )
+
+    def _limits(self) -> Sequence[LimitStatus]:
+        """What is in use of each; what was won from victims who still hold it is theirs."""
+        with self._preemptions.only_held():
+            return list(limit_statuses(self._cluster.fleet.current))
 
     # -- whose is what
 

@@ -7,7 +7,7 @@ group gives up, and it is the turn of others.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from allocator.bits import Mask, bits, union
@@ -89,6 +89,10 @@ class GroupReservations:
         mine = [record.pod for record in own.records] if own else []
         with self._records.seen_by(pod, *mine), self._cluster.nominations.without([one.uid for one in mine]):
             yield
+
+    def only_held(self) -> AbstractContextManager[None]:
+        """While it is open nothing counts that others have who are to end first."""
+        return self._records.only_held()
 
     # -- what becomes of groups
 

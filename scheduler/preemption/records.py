@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 
+from allocator.cluster.usage import occupying
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -151,10 +152,16 @@ class PreemptionRecords:
 
     @contextmanager
     def only_held(self) -> Iterator[None]:
-        """Count once what victims still hold, and not again as won from them."""
-        waiting = [one for one in self._records.values() if one.state(self._cluster) is not RecordState.HELD]
-        with self._uncounted(waiting):
+        """Count once what others still hold, and not again as won from them, or as kept for when they have ended."""
+        with self._uncounted([one for one in self._records.values() if self._waits(one)]):
             yield
+
+    def _waits(self, record: PreemptionRecord) -> bool:
+        """Whether others have what it is about, as far as is known."""
+        if record.victims or record.released:
+            return record.state(self._cluster) is not RecordState.HELD
+        devices = (result.id for claim in record.claims for result in occupying(claim))
+        return any(map(self._cluster.claims.holders, devices))
 
     @contextmanager
     def _uncounted(self, passed: Sequence[PreemptionRecord]) -> Iterator[None]:

@@ -11,7 +11,7 @@ import select
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -273,12 +273,12 @@ class RestClient:
 
     def _connection(self, timeout_s: float) -> http.client.HTTPSConnection:
         """One that is idle, or a new one."""
-        while self._idle:
-            connection = self._idle.pop()
-            if not _has_ended(connection):
-                connection.sock.settimeout(timeout_s)
-                return connection
-            connection.close()
+        with suppress(IndexError):  # another thread may take the last one
+            while connection := self._idle.pop():
+                if not _has_ended(connection):
+                    connection.sock.settimeout(timeout_s)
+                    return connection
+                connection.close()
         return http.client.HTTPSConnection(self._host, timeout=timeout_s, context=self._tls)
 
 

@@ -711,3 +711,14 @@ def test_tree_of_groups_that_is_always_refused_is_found() -> None:
     ((rule, _, _, message),) = found(a_tree(1, priority=7))
     assert rule == "refused-tree"
     assert message.endswith("got 7 (PodGroup ml/g0) and 0 (CompositePodGroup ml/llm)")
+
+
+@pytest.mark.parametrize("length", [1, 2, 4, 5, 9])
+def test_circle_of_groups_is_found_once_however_long_it_is(length: int) -> None:
+    def in_circle(number: int, parent: int) -> Json:
+        spec = {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": f"g{parent}"}
+        return {**an_object("scheduling.k8s.io/v1beta1", "CompositePodGroup", f"g{number}", "ml"), "spec": spec}
+
+    circle = [in_circle(number, (number + 1) % length) for number in range(length)]
+    ((rule, subject, _, _),) = found([in_circle(length, length - 1), *circle])
+    assert (rule, subject) == ("refused-tree", "CompositePodGroup/ml/g0")

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -23,10 +24,12 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.kinds import claim_of
+from scheduler.live import group_cycle
 from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
 from scheduler.live.loop import LEFT_S, LULL_S, SEEN_S, Loop
-from scheduler.live.preemptions import Preemptions, PreemptionTerms
-from scheduler.pod_groups.group import GroupKey
+from scheduler.live.preemptions import NothingToWin, Preemptions, PreemptionTerms
+from scheduler.pod_groups.group import GroupKey, GroupOfPods
+from scheduler.pod_groups.group_result import GroupNotPlaced
 from scheduler.pod_groups.groups import HELD_S, Groups
 from scheduler.queue import GATED_S, Queue, QueuedPod
 from scheduler.reporting import Events, Refusals
@@ -760,3 +763,51 @@ def test_event_names_how_many_pods_a_group_waits_for_once_it_has_waited_long(
 
     assert asyncio.run(act()) == [0, 1, 1]
     assert told == [("one", "waiting for 2 of 3 pods of group default/g to be created")]
+
+
+def test_second_look_at_what_a_group_wins_has_as_long_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    room, given = LoopRoom(preempts=True), list[float]()
+    limit, cycle = room.cluster.time_limit, room.loop.group_cycle
+    group = GroupOfPods(GroupKey("label", "default", "g"), (a_pod(),), 1, 0)
+
+    def place(*_: object) -> GroupNotPlaced:
+        given.append(limit.most_s)
+        return GroupNotPlaced()
+
+    monkeypatch.setattr(group_cycle, "place_group", place)
+    monkeypatch.setattr(cycle, "_groups", SimpleNamespace(group=lambda _: group))
+    monkeypatch.setattr(cycle._preemptions, "group_wins_again", lambda *_: True)
+    limit.give(0.25)  # the pod that was decided last had no more
+    assert cycle._is_so_still(cast(Any, SimpleNamespace(group=group)), cast(Any, None))
+    assert given == [group_cycle.DECISION_S]
+
+
+def test_all_decisions_about_a_group_together_end_before_a_lease_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    room, given = LoopRoom(preempts=True), list[float]()
+    cycle, preemptions = room.loop.group_cycle, room.loop.group_cycle._preemptions
+
+    def takes_all(*_: object) -> GroupNotPlaced:
+        with monkeypatch.context() as still:
+            still.setattr(room.cluster.time_limit, "_clock", lambda: 0.0)
+            with room.cluster.time_limit.limited():
+                given.append(room.cluster.time_limit._ends[0])
+        room.now += given[-1]
+        return GroupNotPlaced()
+
+    def wins(*_: object) -> NothingToWin:
+        takes_all()
+        return NothingToWin("")
+
+    def holds(*_: object) -> bool:
+        takes_all()
+        return False
+
+    monkeypatch.setattr(group_cycle, "place_group", takes_all)
+    monkeypatch.setattr(preemptions, "group_preemption", wins)
+    monkeypatch.setattr(preemptions.reservations, "refused", holds)
+    group = GroupOfPods(GroupKey("label", "default", "g"), (a_pod(),), 1, 0)
+    room.add("pod")
+    entry = room.queue.pop(room.now)
+    assert entry is not None
+    cycle._try(group_cycle._GroupInFlight(group, [entry], room.now))
+    assert given == [6.0, 3.0, 0.0]

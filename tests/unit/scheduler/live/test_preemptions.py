@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.time_limits import MOST_S, DecisionTimeLimit
 from scheduler.live.endings import summary, with_text
 from scheduler.live.preemptions import SPARED, NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
+from scheduler.live.program import Scheduler
 from scheduler.plugins.plugin import Refusal
 from scheduler.preemption.records import RecordState
 from scheduler.preemption.victims import Unit
@@ -370,6 +372,8 @@ def test_what_victims_still_hold_is_not_told_as_in_use_a_second_time(steps: int)
     room.cluster.set_limits([at_most(0)])
     updates.log_exceeded(room.preemptions.only_held)
     assert updates.limits_trouble == "limit few is exceeded: 1 of 0 in use"
+    parts = cast(Scheduler, SimpleNamespace(_preemptions=room.preemptions, _cluster=room.cluster))
+    assert [one.used for one in Scheduler._limits(parts)] == [1_000_000_000]
 
 
 def test_attempt_that_fails_leaves_what_was_won() -> None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from allocator.limit_use import limit_statuses
+from allocator.limits import ONE_DEVICE, TenantLimit
 from scheduler.core_v1.group_terms import GroupTerms
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
 from scheduler.decision.cluster import Cluster
@@ -187,3 +189,17 @@ def test_at_the_end_of_its_time_a_group_holds_nothing_any_more(since: float) -> 
     assert end is not None
     fleet.reservations.end_old(end)
     assert fleet.held(group) == []
+
+
+def test_what_a_group_holds_for_when_others_have_ended_is_not_told_as_in_use_meanwhile() -> None:
+    fleet = Fleet(1, 0)
+    fleet.cluster.set_limits([TenantLimit("few", most=ONE_DEVICE)])
+    others, group = (fleet.group(name, 1, cpu="0", devices=True) for name in ("o", "g"))
+    (own,) = place_group(fleet.cluster, others).members  # type: ignore[union-attr]
+    fleet.cluster.reserve(own.pod, own.placed)
+    assert fleet.reservations.refused(group, 0.0, AFTER_S)
+    with fleet.reservations.only_held():
+        assert [one.used for one in limit_statuses(fleet.cluster.fleet.current)] == [ONE_DEVICE]
+    fleet.cluster.unreserve(own.pod.uid)
+    with fleet.reservations.only_held():
+        assert [one.used for one in limit_statuses(fleet.cluster.fleet.current)] == [ONE_DEVICE]

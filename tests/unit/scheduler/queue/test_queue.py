@@ -394,6 +394,15 @@ def test_pod_that_is_not_to_be_tried_yet_is_not_taken(room: QueueRoom) -> None:
     assert room.queue.take("uid-gated", 0.0) is not None
 
 
+def test_pod_that_was_taken_before_it_was_looked_at_again_says_why_it_was_refused(room: QueueRoom) -> None:
+    room.queue.add(a_pod(name="gated", claims=(PodClaim("own", "missing"),)), 0.0)
+    room.claims.add(("default", "missing"))
+    room.queue.take("uid-gated", 0.0)
+    room.queue.refused("uid-gated", a_refusal(DEVICES, message="0/2 nodes are available"), 0.0)
+    (shown,) = room.queue.dump()
+    assert (shown["gate"], shown["message"]) == ("", "0/2 nodes are available")
+
+
 def test_backoff_of_before_does_not_end_that_of_a_pod_that_was_taken_meanwhile(room: QueueRoom) -> None:
     room.queue.add(a_pod(name="pod"), 0.0)
     room.queue.take("uid-pod", 0.0)
