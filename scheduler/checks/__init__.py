@@ -1,1 +1,1 @@
-"""What is wrong with a cluster, or will be: one file for each rule of `dra audit` and `dra lint`."""
+"""What is wrong with a cluster, or will be: the rules of `dra audit` and `dra lint`, together by what they look at."""

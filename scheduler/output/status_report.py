@@ -1,8 +1,8 @@
 """Devices and claims: tables, map and page.
 
-`TABLES` names the function of each table of `dra status`; `device_columns` and `tally_columns` have most columns, which
-the page and the map show too. JSON is in `fields`, and does not follow from them. The values are those of `Tally`
-(`scheduler.status`) and `DeviceStatus` (`allocator.status`).
+`TABLES` names the function of each table of `dra status`, but for claims (`ClaimsReport`); `device_columns` and
+`tally_columns` have most columns, which the page and the map show too. JSON is in `fields`, and does not follow from
+them. The values are those of `Tally` (`scheduler.status`) and `DeviceStatus` (`allocator.status`).
 """
 
 from collections import Counter

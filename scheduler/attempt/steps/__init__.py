@@ -1,1 +1,1 @@
-"""The steps of an attempt, one file each; `scheduler.attempt.run` lists them in their order."""
+"""The steps of an attempt, by what they write; `scheduler.attempt.run` lists them in their order."""
