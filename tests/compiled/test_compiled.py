@@ -20,6 +20,8 @@ pytestmark = pytest.mark.depends_on(*PRODUCT, "Makefile", "tests", "docs", "mani
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT_FROM = ("cel", "allocator", "setup.py", "pyproject.toml", "Makefile", "requirements/build.txt")
+KEPT = 5
+"""So many of the builds that were used last: a change of the allocator makes another one, of some 20 MB."""
 TESTS = (
     *("tests/unit/allocator", "tests/conformance/test_allocation_vectors.py"),
     "tests/unit/scheduler/cli/test_scheduler.py",  # the whole program can be imported beside it
@@ -37,6 +39,9 @@ def folder() -> Path:
     built = builds / f"{digest(ROOT, *BUILT_FROM)[:16]}-{machine[:16]}"
     if not built.is_dir():
         _build(built)
+    os.utime(built)
+    for old in sorted(builds.glob("*-*"), key=os.path.getmtime)[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
     return built
 
 
