@@ -206,8 +206,8 @@ def test_pod_is_asked_about_again_where_the_claim_that_keeps_it_from_all_nodes_c
 def stored(claim: Claim, owner: str = "") -> Watched:
     """As the API server gives it. owner: the uid of a pod."""
     metadata = {"namespace": claim.namespace, "name": claim.name, "uid": claim.uid, "resourceVersion": "1"}
-    status = {"allocation": {"devices": {}}} if claim.allocation is not None else {}
-    return replace(watched(claim, owner=owner), raw={"metadata": metadata, "status": status})
+    raw = {"metadata": metadata, "status": {"allocation": {"devices": {}} if claim.allocation is not None else None}}
+    return replace(watched(claim, owner=owner), raw=raw)
 
 
 def test_pod_that_is_not_ours_is_not_bound_before_its_claim_is_made(cluster: Cluster) -> None:
