@@ -22,6 +22,7 @@ from allocator.model import Claim, Node
 from allocator.policies.contract import Score
 from cel import Cancelled
 from cel.cache import LruCache
+from scheduler.core_v1.label_selectors import NO_POD_AFFINITY
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.node_affinity import NODE_AFFINITY, named_nodes
@@ -174,7 +175,8 @@ class PodSignatures:
     def _new(self, pod: Pod, numbers: Iterable[int]) -> PodSignature:
         counts = {plugin.name: np.zeros(self._size, np.int64) for plugin, _ in self._static.counts}
         refusals = np.full(self._size, NO_NODE, np.int16)
-        return PodSignature(pod, len(self._static.filters), self._static.honored, counts, refusals, stale=set(numbers))
+        like = replace(pod, pod_affinity=NO_POD_AFFINITY, spread=())  # megabytes, maybe, and the pod is gone some day
+        return PodSignature(like, len(self._static.filters), self._static.honored, counts, refusals, stale=set(numbers))
 
     def _refresh(self, signature: PodSignature) -> None:
         if not signature.stale:

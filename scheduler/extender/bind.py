@@ -224,10 +224,11 @@ class Binds:
     def _shown(self, args: ExtenderBindingArgs) -> Pod | None:
         """The pod as the watch shows it, if it is to be bound; None if only the API server knows what became of it.
 
-        Nothing depends on how old it is: claims and pod are written with the versions that are seen here.
+        Little depends on how old it is: claims and pod are written with the versions that are seen here. But
+        kube-scheduler may know already what the claims of the pod are called, and we not yet.
         """
         pod = self._cluster.pods.known(args.PodUID)
-        if pod is None or pod.node_name or pod.is_deleting or not self._is_ours(pod):
+        if pod is None or pod.node_name or pod.is_deleting or not self._is_ours(pod) or _lacks_claims(pod):
             return None
         return pod if (pod.namespace, pod.name) == (args.PodNamespace, args.PodName) else None
 
@@ -257,7 +258,7 @@ class Binds:
 
     async def _look_at_claims(self, pod: Pod) -> None:
         """Raises NotBound where a claim that somebody else was to allocate for the pod is not allocated for it."""
-        if any(not entry.claim_name and pod.claim_statuses.get(entry.name, "") == "" for entry in pod.claims):
+        if _lacks_claims(pod):
             raise NotBound(f'pod "{pod}": ResourceClaim not created yet')
         for namespace, name in claim_keys(pod):
             claim = await claim_calls.find(self._binder, namespace, name)
@@ -273,6 +274,11 @@ class Binds:
 def is_tried(cluster: Cluster, pod_uid: str) -> bool:
     """Whether kube-scheduler may still ask for the pod to be bound."""
     return cluster.pods.is_shown(pod_uid) and cluster.pods.bound(pod_uid) is None
+
+
+def _lacks_claims(pod: Pod) -> bool:
+    """Whether a claim for the pod is still to be made, as the pod says."""
+    return any(not entry.claim_name and pod.claim_statuses.get(entry.name, "") == "" for entry in pod.claims)
 
 
 def _to_bind(raw: Json | None, args: ExtenderBindingArgs) -> Pod | None:

@@ -148,6 +148,13 @@ class Ledger:
         limit, added = exceeded
         return Denial(LIMIT, f"claim {claim}: {limit.text(added)}")
 
+    def is_behind(self, update: Update) -> bool:
+        """Whether the watch has not shown the claim as the update builds on it.
+
+        Then it may not have shown either what the writer saw before: that another claim has given its devices back.
+        """
+        return _version(self._cluster.claims.holding(update.claim.uid)) < update.version
+
     def shown(self, uid: str) -> None:
         """The watch has shown something of the claim of that uid: what is overtaken counts no more."""
         holding = self._cluster.claims.holding(uid)

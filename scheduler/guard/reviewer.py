@@ -381,7 +381,7 @@ def _results(claim: Claim | None) -> tuple[DeviceResult, ...]:
 
 
 WAIT_S = 1.0
-"""How long to wait for a device that is not published yet: its allocator may have seen a newer slice."""
+"""How long to wait for what the allocator may have seen already: a newer slice, or that a device was given back."""
 
 UNFILLED = "the caches are not filled yet"
 DEPOSED = "this guard is no longer the leader"
@@ -414,7 +414,7 @@ class Reviewer:
         self._lasts_s = lasts_s
 
     def answer(self, body: bytes) -> bytes | Awaitable[bytes]:
-        """The AdmissionReview that answers the one of `body`; later, if it has a device that is not published yet.
+        """The AdmissionReview that answers the one of `body`; later, if its writer may know more than the watches show.
 
         Raises Malformed.
         """
@@ -422,19 +422,19 @@ class Reviewer:
         response = self._judged(question)
         return response if isinstance(response, bytes) else self._patient(question, response)
 
-    async def _patient(self, question: Review, unknown: Denial) -> bytes:
-        """The answer once all devices are published, or were waited for long enough."""
+    async def _patient(self, question: Review, refusal: Denial) -> bytes:
+        """The answer once the watches show as much as the writer may know, or were waited for long enough."""
         until = self._monotonic() + WAIT_S
         while self._monotonic() < until:
             await asyncio.sleep(_LOOK_S)
             response = self._judged(question)
             if isinstance(response, bytes):
                 return response
-            unknown = response
-        return self._denied(question, unknown)
+            refusal = response
+        return self._denied(question, refusal)
 
     def _judged(self, question: Review) -> bytes | Denial:
-        """The answer, or that a device is unknown. The check and what it allows are one step."""
+        """The answer, or a refusal that may not last. The check and what it allows are one step."""
         if unready := self._unready():
             return self._refused(question, NOT_LEADING, HTTPStatus.SERVICE_UNAVAILABLE, unready)
         if question.error:
@@ -448,7 +448,8 @@ class Reviewer:
         if refusal is None:
             self._metrics.answered(ALLOWED)
             return allowed(question.uid)
-        return refusal if refusal.cause == UNKNOWN else self._denied(question, refusal)
+        may_pass = refusal.cause == UNKNOWN or self._ledger.is_behind(update)
+        return refusal if may_pass else self._denied(question, refusal)
 
     def _denied(self, question: Review, refusal: Denial) -> bytes:
         assert question.update is not None

@@ -323,16 +323,15 @@ class Loop:
         Others of a lower priority are no reason to wait, but have their turns meanwhile. Nor does the wait end sooner
         where the others are done sooner.
 
-        A decision that is known to be costly is not gone on with while others are being bound either: their calls wait
-        as long as it takes. That about a group has no slices in between which others are decided: it waits until those
-        are seen who came meanwhile, and until they ask for nothing more.
+        No decision is made while others are being bound either: their calls, of which a pod makes several, wait as long
+        as it takes. One about a group has no slices in between which others are decided: it waits until those are seen
+        who came meanwhile, and until they ask for nothing more.
         """
         namespace, priority = entry.pod.namespace, entry.pod.priority or 0
         until = self._time.waits_until(namespace)
         if until <= now:
             return 0.0
-        others = self._queue.has_others(entry.pod)
-        if others or (entry.spent_s > 0 and self._queue.has_others_in_flight(namespace, priority)):
+        if self._queue.has_others(entry.pod) or self._queue.has_others_in_flight(namespace, priority):
             return until
         if self._known.groups.key_of(entry.pod) is None:
             return 0.0

@@ -93,20 +93,24 @@ def pod_requests(pod: Pod) -> PodRequests:
 
     Cost: O(containers times resources); pods of one workload are worked out once, and share what was decoded.
     """
-    # By identity, which is right as long as `_Known` keeps the pod and with it all four.
-    decoded = (id(pod.containers), id(pod.budget), id(pod.overhead), id(pod.by_claims))
+    # By identity, which is right as long as `_Known` keeps all four.
+    fields = (pod.containers, pod.budget, pod.overhead, pod.by_claims)
+    decoded = (id(fields[0]), id(fields[1]), id(fields[2]), id(fields[3]))
     remembered = _KNOWN.get(decoded)
     if remembered is None:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
-        remembered = _KNOWN[decoded] = _Known(pod, _worked_out(pod))
+        remembered = _KNOWN[decoded] = _Known(fields, _worked_out(pod))
     return remembered.requests
 
 
 class _Known(NamedTuple):
-    """pod: with these requests; as long as it is there, nothing else is where its fields are."""
+    """fields: of pods with these requests; as long as they are there, nothing else is where they are.
 
-    pod: Pod
+    The rest of a pod is not kept: it may be megabytes, and the pod be gone for long.
+    """
+
+    fields: tuple[object, ...]
     requests: PodRequests
 
 

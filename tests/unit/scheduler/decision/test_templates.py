@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 
 from allocator.model import Node, Requirement, Taint, Term, Toleration
 from cel import Cancelled
+from scheduler.core_v1.label_selectors import PodAffinity, SpreadConstraint
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision import filters
 from scheduler.decision.filters import MOST_SIGNATURES, NOT_NAMED, PodSignatures
@@ -217,3 +219,12 @@ def test_filter_that_is_off_refuses_nothing_and_is_still_seen_by_others() -> Non
 
 def test_nodes_that_a_pod_names_are_not_the_only_ones_where_nobody_asks() -> None:
     assert zoned("a", "b", plugins=without("NodeAffinity")).of(a_pod(affinity=named("n1"))).allowed == 0b11
+
+
+def test_terms_about_other_pods_are_not_kept_with_what_nodes_say_of_one() -> None:
+    """They may be megabytes, and the pod gone for long."""
+    pod = a_pod(spread=(SpreadConstraint(1, "zone", ()),), pod_affinity=PodAffinity())
+    before = sys.getrefcount(pod), sys.getrefcount(pod.spread), sys.getrefcount(pod.pod_affinity)
+    found = of_nodes(a_node("a"))
+    assert found.of(pod).allowed == 0b1
+    assert (sys.getrefcount(pod), sys.getrefcount(pod.spread), sys.getrefcount(pod.pod_affinity)) == before

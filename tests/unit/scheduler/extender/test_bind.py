@@ -1,6 +1,7 @@
 """What bind answers where no pod is bound: a right is missing, or two attempts meet."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,6 +16,7 @@ from scheduler.attempt.decision import Listener
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Api
 from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
+from scheduler.core_v1.pod import PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.bind import Binds, is_tried
@@ -25,19 +27,20 @@ from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of
 
 POD = a_pod()
 ARGS = ExtenderBindingArgs(PodName=POD.name, PodNamespace=POD.namespace, PodUID=POD.uid, Node="node-0")
+PENDING = {"phase": "Pending"}
 
 
 class BindDenied(Listener):
     """Gives the pod to who reads it, and refuses every write, as RBAC does; it hears what becomes of attempts.
 
-    spec: what the pod says beside its containers. phase: of the pod.
+    spec: what the pod says beside its containers. status: of the pod.
     """
 
-    def __init__(self, phase: str = "Pending", **spec: object) -> None:
+    def __init__(self, status: Mapping[str, object] = PENDING, **spec: object) -> None:
         self.now = 0.0
-        self.phase = phase
         self.violations: list[Violation] = []
         self.wakes = 0
+        self._status = status
         self._spec = {"containers": [], **spec}
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
@@ -48,7 +51,7 @@ class BindDenied(Listener):
                 "kind": "Pod",
                 "metadata": metadata,
                 "spec": self._spec,
-                "status": {"phase": self.phase},
+                "status": self._status,
             }
         message = f'it is forbidden: User "ours" cannot {method} it'
         raise ApiError(f"{method} {path}", 403, ApiStatus("Forbidden", message))
@@ -58,6 +61,12 @@ class BindDenied(Listener):
 
     async def reached(self, *_: object) -> bool:
         return True
+
+    def objection(self, _: object) -> str:
+        return ""
+
+    def rivals(self, _: object) -> list[object]:
+        return []
 
     def wake(self) -> None:
         self.wakes += 1
@@ -138,7 +147,7 @@ def test_pod_that_has_ended_is_not_bound(cluster: Cluster, phase: str) -> None:
     """kube-scheduler may not know yet, and the API server would take it."""
 
     async def act() -> str:
-        found, _ = binds(cluster, BindDenied(phase))
+        found, _ = binds(cluster, BindDenied({"phase": phase}))
         cluster.remove_pod(POD.uid)  # the watch shows only pods that have not ended
         return await found.bind(ARGS)
 
@@ -194,15 +203,27 @@ def test_pod_is_asked_about_again_where_the_claim_that_keeps_it_from_all_nodes_c
     assert asyncio.run(act()) == 1
 
 
-def stored(claim: Claim) -> Watched:
-    """As the API server gives it."""
+def stored(claim: Claim, owner: str = "") -> Watched:
+    """As the API server gives it. owner: the uid of a pod."""
     metadata = {"namespace": claim.namespace, "name": claim.name, "uid": claim.uid, "resourceVersion": "1"}
-    return replace(watched(claim), raw={"metadata": metadata, "status": {"allocation": {"devices": {}}}})
+    raw = {"metadata": metadata, "status": {"allocation": {"devices": {}} if claim.allocation is not None else None}}
+    return replace(watched(claim, owner=owner), raw=raw)
 
 
 def test_pod_that_is_not_ours_is_not_bound_before_its_claim_is_made(cluster: Cluster) -> None:
     denied = BindDenied(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "template"}])
     assert asyncio.run(binds(cluster, denied)[0].bind(ARGS)) == f'pod "{POD}": ResourceClaim not created yet'
+
+
+def test_pod_of_which_the_watch_does_not_show_yet_what_its_claim_is_called_is_read(cluster: Cluster) -> None:
+    entry = PodClaim("gpu", template_name="template")
+    cluster.set_pod(replace(POD, claims=(entry,)))
+    cluster.set_claim(stored(a_claim(name="pod-gpu"), owner=POD.uid), 1)
+    status = {**PENDING, "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "pod-gpu"}]}
+    denied = BindDenied(status, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "template"}])
+    answer = asyncio.run(binds(cluster, denied, is_ours=True)[0].bind(ARGS))
+    assert "claim default/pod-gpu: " in answer
+    assert 'User "ours" cannot PUT' in answer
 
 
 def test_question_about_the_next_pod_waits_until_the_devices_are_reserved(cluster: Cluster) -> None:

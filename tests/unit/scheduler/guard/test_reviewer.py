@@ -8,8 +8,9 @@ import pytest
 
 from scheduler.guard.ledger import Ledger
 from scheduler.guard.reviewer import DEPOSED, UNFILLED, GuardMetrics, GuardReading, Reviewer
-from tests.builders import DRIVER, POOL
-from tests.unit.scheduler.guard.test_ledger import a_cluster
+from tests.builders import DRIVER, POOL, a_result
+from tests.properties.state.claim_world import an_object
+from tests.unit.scheduler.guard.test_ledger import a_cluster, with_devices
 from tests.unit.scheduler.guard.test_review import a_body
 
 DEADLINE = 10.0
@@ -26,7 +27,10 @@ class Leader:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.ledger = Ledger(a_cluster("a"))
+        self.cluster = a_cluster("a")
+        self.ledger = Ledger(self.cluster)
+        for name in ("one", "two"):
+            self.show(name, version=7)
         metrics = GuardMetrics(lambda: GuardReading([], 0, {}))
         self.reviewer = Reviewer(
             self.ledger, metrics, is_leading=lambda: self.now < DEADLINE, monotonic=lambda: self.now, lasts_s=75.0
@@ -38,6 +42,12 @@ class Leader:
         body = a_body(self._claim(name, device), self._claim(name), **request)
         response: dict[str, Any] = json.loads(asyncio.run(answer_to(self.reviewer, body)))["response"]
         return response
+
+    def show(self, name: str, *devices: str, version: int) -> None:
+        """The watch shows the claim with these devices."""
+        claim = with_devices(name, *map(a_result, devices))
+        self.cluster.set_claim(an_object(claim), version)
+        self.ledger.shown(claim.uid)
 
     @staticmethod
     def _claim(name: str, *devices: str) -> dict[str, Any]:
@@ -81,6 +91,33 @@ def test_who_loses_the_lease_while_a_device_is_waited_for_allows_nothing(
 
     monkeypatch.setattr("scheduler.guard.reviewer.asyncio.sleep", sleep)
     assert leader.answer("one", device="new")["status"]["message"] == DEPOSED
+
+
+def test_device_that_the_writer_has_seen_given_back_before_the_watch_shows_it_is_waited_for(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sleep(_: float) -> None:
+        leader.show("holder", version=6)
+        leader.show("new", version=7)
+
+    monkeypatch.setattr("scheduler.guard.reviewer.asyncio.sleep", sleep)
+    leader.show("holder", "a", version=5)
+    assert leader.answer("new")["allowed"]
+
+
+def test_device_that_is_held_is_refused_once_the_watch_shows_what_the_writer_has_seen(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeps = []
+
+    async def sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+        leader.show("new", version=7)
+
+    monkeypatch.setattr("scheduler.guard.reviewer.asyncio.sleep", sleep)
+    leader.show("holder", "a", version=5)
+    assert leader.answer("new")["status"]["message"].startswith(f"device {DRIVER}/{POOL}/a is held by ")
+    assert len(sleeps) == 1
 
 
 def test_dry_run_takes_nothing(leader: Leader) -> None:

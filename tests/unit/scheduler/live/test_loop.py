@@ -689,6 +689,35 @@ def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_boun
     assert turns.count("dear") == 5
 
 
+def test_new_pod_of_a_namespace_with_costly_decisions_is_not_decided_while_pods_of_others_are_being_bound(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is the first look at its pod, of which nothing is known yet; their calls would wait for all of them."""
+    turns: list[str] = []
+
+    def decided(view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
+        turns.append(pod.name)
+        room.now += view.time_limit.most_s
+        return Failed("no matter")
+
+    async def act() -> None:
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        room.add("other")
+        assert room.queue.pop(room.now)
+        running = asyncio.create_task(room.loop.run())
+        for name in ("dear-0", "dear-1"):
+            room.queue.add(replace(a_pod(name=name), namespace="dear"), room.now)
+        await room.go_on()
+        assert turns == ["dear-0"]
+        room.queue.done("uid-other")
+        room.now += 1000.0
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert "dear-1" in turns
+
+
 def test_pod_that_another_process_is_seen_at_work_on_is_left_to_it_for_a_while(
     room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:

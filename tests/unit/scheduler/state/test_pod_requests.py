@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -128,3 +129,11 @@ def test_nothing_is_kept_of_pods_with_thousands_of_requests() -> None:
     kept = module._requests.cache_info().currsize
     assert counted(many)["cpu"] == sum(range(1, USUAL_REQUESTS))
     assert module._requests.cache_info().currsize == kept
+
+
+def test_a_pod_is_not_kept_where_its_requests_are_remembered() -> None:
+    """It may be megabytes, and gone for long."""
+    pod = a_pod(a_container(cpu="1"))
+    before = sys.getrefcount(pod)
+    pod_requests(pod)
+    assert sys.getrefcount(pod) == before
