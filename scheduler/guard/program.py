@@ -287,6 +287,7 @@ class Guard:
     def __init__(self, configuration: GuardConfiguration, site: Site) -> None:
         self._configuration = configuration
         self._connection, served = site.connection, site.served
+        self._outdated = site.outdated
         self._metrics = GuardMetrics(self._reading)
         self._cluster = Cluster(counting(site.features), is_ours=lambda _: False)
         self._updates = ClusterUpdates(self._cluster, configuration.limits_in_force())
@@ -487,6 +488,7 @@ class Guard:
                 "certificates": certificates,
                 "publication": lambda: self._publication.trouble if self._publication else "",
                 "limits": lambda: self._updates.limits_trouble,
+                "served": self._outdated,
             },
             metrics=self._metrics.exposition,
             queue=self._queue,
