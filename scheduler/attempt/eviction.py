@@ -16,7 +16,7 @@ import orjson
 
 from allocator.api.versions import Json
 from scheduler.attempt import claim_calls, claim_objects, pod_calls
-from scheduler.attempt.binder import Binder
+from scheduler.attempt.binder import Binder, pause_s
 from scheduler.attempt.claim_objects import RawClaim
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import MERGE, STRATEGIC_MERGE
@@ -36,7 +36,10 @@ Source: kube-scheduler's default parallelism.
 """
 
 TRIES = 3
-"""How often the record is written to a pod that changes meanwhile."""
+"""How often the record is written to a pod that changes meanwhile, and how often one is read that cannot be."""
+
+READ_AGAIN_S = 1.0
+"""Before a record is read again; twice as long before the next time."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -255,11 +258,25 @@ async def deallocate(binder: Binder, claim: RawClaim) -> bool:
     return True
 
 
-async def records_of(binder: Binder, pods: Iterable[Pod]) -> list[tuple[Pod, StoredRecord]]:
-    """The records on these pods, as they are stored. Raises CallFailed."""
-    records = []
-    for pod in pods:
-        raw = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
-        if raw is not None and (record := stored_record(raw)) is not None:
-            records.append((pod, record))
-    return records
+async def records_of(binder: Binder, pods: Sequence[Pod]) -> list[tuple[Pod, StoredRecord]]:
+    """The records on these pods, as they are stored. One that cannot be read is left out: no other pod waits for it."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def record_on(pod: Pod) -> StoredRecord | None:
+        async with places:
+            return await _record_on(binder, pod)
+
+    records = await asyncio.gather(*map(record_on, pods))
+    return [(pod, record) for pod, record in zip(pods, records, strict=True) if record is not None]
+
+
+async def _record_on(binder: Binder, pod: Pod) -> StoredRecord | None:
+    for tries in range(1, TRIES + 1):
+        try:
+            raw = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
+        except CallFailed as error:
+            _LOG.warning("pod %s: cannot read the record of its preemption: %s", pod, error)
+            await binder.time.sleep(pause_s(tries, binder.time, first_s=READ_AGAIN_S))
+        else:
+            return stored_record(raw) if raw is not None else None
+    return None

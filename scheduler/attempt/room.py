@@ -26,8 +26,13 @@ ROOM = "dra-scheduler.dev/room"
 ROOM_KEPT = "dra-scheduler.dev/RoomKept"
 """The condition of such a pod: "True" while the scheduler keeps its room."""
 
-KEPT, ENDED = "KeptForMoves", "MovesEnded"
-"""Its reasons."""
+KEPT, ENDED, LATE, FULL = "KeptForMoves", "MovesEnded", "TimeIsOver", "NoRoom"
+"""Its reasons. LATE: from the beginning, by the scheduler's clock, which may be ahead of that of who asks."""
+
+_REFUSALS = {
+    LATE: "its time was over from the beginning, by the scheduler's clock: is the clock of this machine behind?",
+    FULL: "the node has no room for it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,13 @@ def keeps(pod: Mapping[str, Any], room: Room) -> bool:  # Any: JSON
     return said == [("True", room.name)]
 
 
+def refusal(pod: Mapping[str, Any], name: str) -> str:  # Any: JSON
+    """Why the scheduler has not kept the room of that name; empty where it has not said so."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    said = (one.get("reason", "") for one in conditions if (one.get("type"), one.get("message")) == (ROOM_KEPT, name))
+    return _REFUSALS.get(next(said, ""), "")
+
+
 async def ask_for(api: Api, pod: NamespacedName, uid: str, room: Room) -> None:
     """Ask for the room, first or again for longer. Raises CallFailed."""
     metadata = {"uid": uid, "annotations": {ROOM: str(room)}}
@@ -83,13 +95,13 @@ async def do_without(api: Api, pod: NamespacedName, uid: str) -> None:
     await api.request("PATCH", PODS.path(*pod), body={"metadata": metadata}, content_type=MERGE)
 
 
-async def answer(binder: Binder, pod: Pod, room: Room, *, is_kept: bool) -> None:
+async def answer(binder: Binder, pod: Pod, room: Room, reason: str) -> None:
     """Say on the pod whether its room is kept; with its end, the nomination ends. Raises CallFailed."""
-    said = Condition(ROOM_KEPT, "True" if is_kept else "False", KEPT if is_kept else ENDED, room.name)
+    said = Condition(ROOM_KEPT, "True" if reason == KEPT else "False", reason, room.name)
     path, status = PODS.path(pod.namespace, pod.name, "status"), pod_calls.status_with(said, None, binder.time.now())
     body = {"metadata": {"uid": pod.uid}, "status": status}
     await binder.api.request("PATCH", path, body=body, content_type=STRATEGIC_MERGE)
-    if not is_kept:
+    if reason != KEPT:
         await eviction.clear_nomination(binder, pod)
 
 

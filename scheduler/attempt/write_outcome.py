@@ -165,6 +165,11 @@ class _Logged:
     more: int = 0
 
 
+def _is_recent(logged: _Logged, now: float) -> bool:
+    """What was logged later than now was not: the clock was set back, and would not come to it soon."""
+    return 0 <= now - logged.at < EVERY_S
+
+
 class Denials:
     """The kinds that the log has named in the last minute."""
 
@@ -177,12 +182,12 @@ class Denials:
     def denied(self, kind: str, message: str, now: float) -> None:
         """Something of this kind was denied. message: in the words of who did it, the API server's for example."""
         logged = self._logged.get(kind)
-        if logged and now - logged.at < EVERY_S:
+        if logged and _is_recent(logged, now):
             logged.more += 1
             return
         more = f" ({logged.more} more since the last message)" if logged and logged.more else ""
         _LOG.warning("%s%s", message, more)
-        self._logged = {name: one for name, one in self._logged.items() if now - one.at < EVERY_S}
+        self._logged = {name: one for name, one in self._logged.items() if _is_recent(one, now)}
         self._logged[kind] = _Logged(now)
 
 

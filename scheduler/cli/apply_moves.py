@@ -133,7 +133,9 @@ class Moving:
         if node and node != self._node:
             raise NotAsPlanned(f"pod {self._target} is on node {node}, not on {self._node}")
         if not node and (stored.get("status") or {}).get("nominatedNodeName") != self._node:
-            raise NotAsPlanned(f"pod {self._target} is not nominated to node {self._node} any more")
+            why = rooms.refusal(stored, self._name)
+            gone = f"pod {self._target} is not nominated to node {self._node} any more"
+            raise NotAsPlanned(f"no room is kept for pod {self._target} on node {self._node}: {why}" if why else gone)
         return stored
 
     async def _await_target(self) -> None:

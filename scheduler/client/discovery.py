@@ -1,13 +1,17 @@
 """What the API server serves: its release, the version of resource.k8s.io to use, and whether DeviceTaintRules exist.
 
-Discovered once, at the start. The server does not show its feature gates without special permissions. They are inferred
-from its release and from what it serves, and `--feature-gates` overrides them.
+Discovered at the start, and looked at from then on: a server that was upgraded is told, and not followed. The server
+does not show its feature gates without special permissions. They are inferred from its release and from what it serves,
+and `--feature-gates` overrides them.
 Source: the API group documents under /apis, and /version.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
+from typing import Never
 
 import orjson
 
@@ -16,7 +20,7 @@ from allocator.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, RELEASES, Feature
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource, segment
 from scheduler.client.connection import Connection
-from scheduler.client.errors import ApiError, Unanswered
+from scheduler.client.errors import ApiError, CallFailed, Unanswered
 
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 """Of resource.k8s.io, the best first."""
@@ -110,6 +114,47 @@ async def discover(connection: Connection) -> Served:
     version = await connection.request("GET", "/version")
     documents = await _documents(connection, GROUP)
     return served(version, documents, await _documents(connection, api_resources.POD_GROUPS.group))
+
+
+LOOK_S = 60.0
+"""How often it is looked whether the server serves what it did."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class ServedSince:
+    """Whether the server serves what it did at the start. trouble: what differs, so that only a restart helps."""
+
+    def __init__(self, connection: Connection, at_start: Served) -> None:
+        self.trouble = ""
+        self._connection = connection
+        self._at_start = at_start
+
+    async def run(self) -> Never:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look now. A server that does not answer is told by the watches, and so is one that has lost a kind."""
+        try:
+            now = await discover(self._connection)
+        except (CallFailed, NotServed):
+            return
+        differences = ", ".join(_differences(self._at_start, now))
+        trouble = f"the API server was upgraded or configured anew, restart to follow it: {differences}"
+        if differences and trouble != self.trouble:
+            _LOG.warning("%s", trouble)
+        self.trouble = trouble if differences else ""
+
+
+def _differences(before: Served, now: Served) -> Iterator[str]:
+    """All but a patch of the same release."""
+    for name in (one.name for one in fields(Served) if one.name != "kubernetes"):
+        old, new = (getattr(one, name) or "none" for one in (before, now))
+        if old != new:
+            yield f"{name.replace('_', ' ')} {old}, now {new}"
 
 
 async def _documents(connection: Connection, group: str) -> Mapping[str, Json]:

@@ -79,7 +79,9 @@ SILENCE_S = 90.0
 """After that a watch is taken for dead: the API server sends bookmarks about once a minute."""
 
 VAIN_OPENINGS = 3
-"""Watches in a row that may open without an event; from then on an open watch is no sign that the server works."""
+"""Watches in a row that may open without an event; from then on an open watch is no sign that the server works, and so
+are lists in a row that no watch goes on from.
+"""
 
 PAGE_BYTES = 16 << 20
 """Of a page of a list; a larger one is not read, and asked for with fewer objects. Tenants decide how large these are.
@@ -200,7 +202,7 @@ class _Course(Generic[T]):
     a watch cannot get past is listed again and again.
     """
     openings: int = 0
-    """Watches opened since anything was last delivered."""
+    """Watches opened since one last delivered anything; lists do not count here either."""
     page_limit: int = watch_states.PAGE_LIMIT
     """How many objects a page of a list has."""
 
@@ -211,9 +213,8 @@ class _Course(Generic[T]):
         elif isinstance(given, Opened):
             self.openings += 1
             event = event if self.openings < VAIN_OPENINGS else None
-        elif event is not None:
-            self.openings = 0
-            self.failures = self.failures if isinstance(event, Restarted) else 0
+        elif event is not None and not isinstance(event, Restarted):
+            self.openings = self.failures = 0
         if isinstance(event, Restarted):
             self.page_limit = watch_states.PAGE_LIMIT
         if event is not None:
@@ -402,6 +403,7 @@ class Reflector(Generic[T]):
         self._watcher = watcher
         self._clock = clock
         self._heard_at = clock()
+        self._vain_lists = 0
         self._listing = asyncio.Lock()
         self._lists_begun = 0
         self._listed = 0
@@ -458,7 +460,9 @@ class Reflector(Generic[T]):
         if isinstance(event, Outdated):
             self.is_outdated = True
             return
-        self._heard_at = self._clock()
+        self._vain_lists = self._vain_lists + 1 if isinstance(event, Restarted) else 0
+        if self._vain_lists < VAIN_OPENINGS:
+            self._heard_at = self._clock()
         self._recovered()
         if isinstance(event, Restarted):
             self.is_outdated = False

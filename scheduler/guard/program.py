@@ -34,6 +34,7 @@ from allocator.cluster.usage import occupying
 from allocator.limit_use import limit_statuses
 from allocator.model import DeviceClass
 from scheduler import garbage, kinds
+from scheduler.attempt.write_outcome import Denials
 from scheduler.client.api_resources import ENDPOINT_SLICES, WEBHOOKS, Resource
 from scheduler.client.connection import STRATEGIC_MERGE, Api
 from scheduler.client.errors import CallFailed
@@ -121,6 +122,8 @@ class Publication:
         self._webhook_configuration = webhook_configuration
         self._path = path
         self._looks = 0
+        self._published: dict[str, str] = {}
+        self._resets = Denials()
         self._bundle = base64.b64encode(certificate).decode()
         self._endpoint_slice = endpoint_slice
         self._namespace = namespace
@@ -157,7 +160,8 @@ class Publication:
         ]
         if changed:
             await self._api.request("PATCH", path, body={"webhooks": changed}, content_type=STRATEGIC_MERGE)
-            _LOG.info("published how to call this process in %s", self._webhook_configuration)
+            fields = sorted({field for one in changed for field in one["clientConfig"]})
+            self._wrote(f"{WEBHOOKS.kind} {self._webhook_configuration}", "clientConfig", fields, self._path.newest)
         self._looks += 1
         if self._looks >= RENEW_AFTER:  # from the next look on: what is published is valid, whatever fails
             self._looks = 0
@@ -183,9 +187,19 @@ class Publication:
             "endpoints": [{"addresses": [self._address], "conditions": {"ready": True}}],
             "ports": [{"name": PORT, "port": self._port, "protocol": "TCP"}],
         }
-        if any(stored.get(field) != value for field, value in wanted.items()):
+        if fields := [field for field, value in wanted.items() if stored.get(field) != value]:
             await self._api.request("PUT", path, body={**stored, **wanted})
-            _LOG.info("published the address of this process in %s/%s", self._namespace, self._endpoint_slice)
+            self._wrote(f"{ENDPOINT_SLICES.kind} {self._namespace}/{self._endpoint_slice}", "", fields, self._address)
+
+    def _wrote(self, where: str, within: str, fields: Sequence[str], what: str) -> None:
+        """Log that it is published there, and what others have changed: who does so all the time keeps this unfound."""
+        named = ", ".join(f"{within}.{field}".lstrip(".") for field in fields)
+        if self._published.get(where) == what:
+            message = f"{where}: somebody else has changed {named}, which the API server needs to call this process"
+            self._resets.denied(where, f"{message}; wrote it again", time.monotonic())
+        else:
+            _LOG.info("%s: published %s", where, named)
+        self._published[where] = what
 
 
 VERB = "resourceclaims-status"
@@ -273,6 +287,7 @@ class Guard:
     def __init__(self, configuration: GuardConfiguration, site: Site) -> None:
         self._configuration = configuration
         self._connection, served = site.connection, site.served
+        self._outdated = site.outdated
         self._metrics = GuardMetrics(self._reading)
         self._cluster = Cluster(counting(site.features), is_ours=lambda _: False)
         self._updates = ClusterUpdates(self._cluster, configuration.limits_in_force())
@@ -473,6 +488,7 @@ class Guard:
                 "certificates": certificates,
                 "publication": lambda: self._publication.trouble if self._publication else "",
                 "limits": lambda: self._updates.limits_trouble,
+                "served": self._outdated,
             },
             metrics=self._metrics.exposition,
             queue=self._queue,

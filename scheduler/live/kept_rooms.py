@@ -65,12 +65,17 @@ class KeptRooms:
             _, room = await rooms.read(self._binder.api, key, pod.uid)
             if room is None or pod.uid in self._preemptions.records:
                 return
-            is_kept = room.until > self._wall() and self._keep(pod, room)
-            if is_kept:
-                self._later(pod, room.until - self._wall())
+            left_s = room.until - self._wall()
+            if left_s <= 0:
+                reason = rooms.LATE
+                _LOG.warning("pod %s: no room is kept on node %s: its time is over for %.0f s", pod, room.node, -left_s)
+            elif self._keep(pod, room):
+                reason = rooms.KEPT
+                self._later(pod, left_s)
             else:
-                _LOG.info("no room is kept: it is too late, or the node has none", extra={"pod": str(pod)})
-            await rooms.answer(self._binder, pod, room, is_kept=is_kept)
+                reason = rooms.FULL
+                _LOG.info("pod %s: no room is kept on node %s: it has none", pod, room.node)
+            await rooms.answer(self._binder, pod, room, reason)
         except CallFailed as error:
             _LOG.warning("pod %s: cannot keep room for it: %s", pod, error)
 
@@ -100,7 +105,7 @@ class KeptRooms:
                 return
             self._preemptions.drop(pod.uid)
             if room is not None:
-                await rooms.answer(self._binder, pod, room, is_kept=False)
+                await rooms.answer(self._binder, pod, room, rooms.ENDED)
         except CallFailed as error:
             _LOG.warning("pod %s: cannot release the room that is kept for it: %s", pod, error)
             self._later(pod, AGAIN_S)

@@ -23,7 +23,6 @@ from scheduler.attempt.claim_objects import ClaimRef
 from scheduler.attempt.decision import Decision
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
-from scheduler.client.errors import CallFailed
 from scheduler.client.watch_states import Undecoded
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, claim_keys
@@ -41,7 +40,7 @@ from scheduler.queue import LOOK_S, PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, PreemptionMode
-from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
+from scheduler.runtime.core import TIME, Core, Reporter, Site, now
 from scheduler.runtime.health import secure, serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
@@ -294,14 +293,7 @@ class Scheduler:
         """Keep what preemptions of an earlier process have won for their pods."""
         if not self._preemptions.terms.is_on:
             return
-        while True:
-            try:
-                records = await eviction.records_of(self._core.binder, self._preemptions.promised_pods())
-            except CallFailed as error:
-                _LOG.warning("cannot read the records of preemptions: %s", error)
-                await asyncio.sleep(AGAIN_S)
-            else:
-                break
+        records = await eviction.records_of(self._core.binder, self._preemptions.promised_pods())
         left_s = defaultdict[str, float](lambda: MOST_S)  # by namespace: others are not to wait for what it costs
         for pod, stored in records:
             began = self._clock()

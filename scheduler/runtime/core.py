@@ -228,15 +228,18 @@ AGAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The cluster that a program works on: how it is reached, what it serves, and the gates that follow from it.
-
-    name: for people, such as `context prod`; empty where nobody is told.
-    """
+    """The cluster that a program works on."""
 
     connection: Connection
+    """How it is reached."""
     served: Served
+    """What it served at the start."""
     features: Features
+    """The gates that follow from that."""
     name: str = ""
+    """For people, such as `context prod`; empty where nobody is told."""
+    outdated: Callable[[], str] = lambda: ""
+    """What it serves otherwise by now; empty while nothing is, as of `ServedSince`."""
 
 
 class Core:
@@ -265,6 +268,7 @@ class Core:
     ) -> None:
         self.is_filled = False
         self._connection = site.connection
+        self._outdated = site.outdated
         self.watched = WatchedState(
             site.connection,
             site.served,
@@ -402,6 +406,7 @@ class Core:
             "devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations if one.claims),
             "credentials": lambda: self._connection.trouble,
             "limits": lambda: self._updates.limits_trouble,
+            "served": self._outdated,
         }
 
     def watches(self) -> Sequence[metrics.Watch]:

@@ -182,6 +182,9 @@ def _time_of(spec: Mapping[str, Any], field: str) -> datetime:
 STALE_S = 20.0
 """A leader that has not renewed its lease for so long after that has expired is stuck, as kube-scheduler has it."""
 
+WRITES = 5
+"""How often a lease is written in one try that others write as well, if only its annotations."""
+
 RELEASE_S = 1.0
 """For so long giving up the lease may take; then it expires by itself."""
 
@@ -323,15 +326,27 @@ class LeaderElection:
         """Renew the lease, or acquire it where that is possible; what fails is tried again."""
         try:
             async with asyncio.timeout(self._time_left_s()):
-                if self._elector.must_read:
-                    self._elector.read(await self._get(), self._time.monotonic())
-                    self._log_holder()
-                await self._write()
+                await self._read_and_write()
         except (CallFailed, TimeoutError) as error:
             self._elector.unsure()
             self._fail(str(error) or "no answer in time")
         else:
             self._trouble, self._answered_at = "", self._time.monotonic()
+
+    async def _read_and_write(self) -> None:
+        """Write the lease, on what is stored: again at once where somebody else has written it in between."""
+        for left in reversed(range(WRITES)):
+            if self._elector.must_read:
+                self._elector.read(await self._get(), self._time.monotonic())
+                self._log_holder()
+            try:
+                await self._write()
+            except ApiError as error:
+                if error.kind is not ApiErrorKind.CONFLICT or not left:
+                    raise
+                self._elector.unsure()
+            else:
+                return
 
     def _time_left_s(self) -> float:
         """For so long a try may last: of a leader, until its deadline."""

@@ -18,7 +18,7 @@ from typing import Any
 from allocator.gates import Features, UnknownGate
 from scheduler.client.connection import connect
 from scheduler.client.credentials import context_name
-from scheduler.client.discovery import NotServed, Served, discover
+from scheduler.client.discovery import NotServed, Served, ServedSince, discover
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.client.watch_states import HistoryLost
 from scheduler.runtime.configuration import Allocating, Common
@@ -148,7 +148,13 @@ async def connected(configuration: Common) -> AsyncIterator[Site]:
         features = _features(configuration, served)
         _LOG.info("connected to %s: %s", connection.server, served)
         _LOG.info("features: %s", features)
-        yield Site(connection, served, features, f"context {context}" if context else f"cluster {connection.server}")
+        since = ServedSince(connection, served)
+        name = f"context {context}" if context else f"cluster {connection.server}"
+        looking = asyncio.create_task(since.run())
+        try:
+            yield Site(connection, served, features, name, lambda: since.trouble)
+        finally:
+            looking.cancel()
 
 
 def _features(configuration: Common, served: Served) -> Features:

@@ -171,18 +171,18 @@ class PodStep(Step):
         if error.is_ambiguous:
             attempt.slot.failed(str(error))
         pod.failures += 1
+        # Before the pod is read: what somebody changes all the time would have changed again after it.
+        await self.binder.time.sleep(pause_s(pod.failures, self.binder.time, first_s=0.01))
         seen = await look(self.binder, attempt)
         if isinstance(seen, Bound):
             return seen
         current = _to_try_next(attempt, seen)
-        if not self.goes_on and (attempt.slot.is_failing or (error.is_ambiguous and attempt.slot.is_slow)):
+        is_last = pod.failures >= FAILURES_MAX or attempt.slot.is_failing
+        if not self.goes_on and (is_last or (error.is_ambiguous and attempt.slot.is_slow)):
             raise AttemptEnded(_not_bound(attempt, error))
         if (moved := str(current["metadata"]["resourceVersion"])) != pod.version:
             await renew(self.binder, attempt)
         pod.version, pod.status = moved, pod_calls.of_pod_now(attempt.decision, current)
-        await self.binder.time.sleep(pause_s(pod.failures, self.binder.time, first_s=0.01))
-        if pod.failures >= FAILURES_MAX and not self.goes_on:
-            raise AttemptEnded(_not_bound(attempt, error))
         return None
 
 

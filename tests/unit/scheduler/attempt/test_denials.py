@@ -20,3 +20,10 @@ def test_namespaces_that_were_named_long_ago_are_forgotten() -> None:
     for number in range(1000):
         denials.denied(f"namespace-{number}", REASON, number * EVERY_S)
     assert len(denials) == 1
+
+
+def test_denial_is_logged_also_once_the_clock_was_set_back(caplog: pytest.LogCaptureFixture) -> None:
+    denials = Denials()
+    denials.denied("bad", REASON, 3600.0)
+    denials.denied("bad", REASON, 0.0)
+    assert caplog.messages == [REASON, REASON]

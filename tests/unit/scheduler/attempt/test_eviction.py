@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -83,3 +84,31 @@ def test_last_victim_stays_where_another_cannot_be_evicted() -> None:
 def test_write_that_stays_invalid_is_not_tried_again_at_once(code: int, reason: str, *, is_for_good: bool) -> None:
     error = ApiError("PATCH pod", code, ApiStatus(reason, "metadata.annotations: Too long"))
     assert is_refused_for_good(error) is is_for_good
+
+
+class Records:
+    """An API server whose pods have a record each, but for those that it cannot read."""
+
+    def __init__(self, *unreadable: str) -> None:
+        self.unreadable = unreadable
+
+    async def request(self, method: str, path: str, **_: object) -> Json:
+        name = path.rpartition("/")[2]
+        if name in self.unreadable:
+            raise ApiError(f"{method} {path}", 500, ApiStatus("InternalError", "it cannot be decrypted"))
+        record = str(eviction.StoredRecord("node-0", {}, frozenset({name}), frozenset()))
+        metadata = {"uid": f"uid-of-{name}", "annotations": {eviction.NOMINATION: record}}
+        return {"metadata": metadata, "status": {"nominatedNodeName": "node-0"}}
+
+
+def test_record_that_cannot_be_read_keeps_no_other_pod_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    pods = [a_pod(name=name, uid=f"uid-of-{name}") for name in ("a", "b", "c")]
+    time = SimpleNamespace(sleep=no_pause, random=lambda: 0.0)
+    binder = cast(Binder, SimpleNamespace(api=Records("b"), time=time))
+    records = asyncio.run(eviction.records_of(binder, pods))
+    assert [(pod.name, record.victims) for pod, record in records] == [("a", frozenset("a")), ("c", frozenset("c"))]
+    assert f"pod {pods[1]}: cannot read the record of its preemption" in caplog.text
+
+
+async def no_pause(_: float) -> None:
+    await asyncio.sleep(0)

@@ -8,7 +8,7 @@ import pytest
 from allocator.gates import DEVICE_TAINT_RULES, PARTITIONABLE_DEVICES
 from scheduler.client.api_resources import COMPOSITE_POD_GROUPS, POD_GROUPS
 from scheduler.client.connection import Connection
-from scheduler.client.discovery import NotServed, Served, discover, nearest_release, served
+from scheduler.client.discovery import NotServed, Served, ServedSince, discover, nearest_release, served
 from scheduler.client.errors import ApiError, ApiStatus
 
 VERSION_1_36 = {"major": "1", "minor": "36", "gitVersion": "v1.36.3"}
@@ -144,3 +144,34 @@ def test_versions_are_those_of_the_group() -> None:
         server = Documents({"/version": {**VERSION_1_36}, "/apis/resource.k8s.io": nothing})
         with pytest.raises(NotServed, match="not at all"):
             asyncio.run(discover(cast(Connection, server)))
+
+
+def test_server_that_was_upgraded_is_told_until_it_is_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    before: dict[str, dict[str, object]] = {
+        "/version": {**VERSION_1_36},
+        "/apis/resource.k8s.io": {"versions": [{"version": "v1"}]},
+        "/apis/resource.k8s.io/v1": a_document(*NEEDED),
+    }
+    upgraded: dict[str, dict[str, object]] = {
+        **before,
+        "/version": {"major": "1", "minor": "37", "gitVersion": "v1.37.2"},
+        "/apis/resource.k8s.io/v1": a_document(*NEEDED, "devicetaintrules"),
+    }
+    documents = dict(before)
+    connection = cast(Connection, Documents(documents))
+    since = ServedSince(connection, asyncio.run(discover(connection)))
+
+    def looked(now: dict[str, dict[str, object]]) -> str:
+        documents.clear()
+        documents.update(now)
+        asyncio.run(since.look())
+        return since.trouble
+
+    assert looked({**before, "/version": {**VERSION_1_36, "gitVersion": "v1.36.4"}}) == ""
+    told = (
+        "the API server was upgraded or configured anew, restart to follow it: release 1.36, now 1.37, "
+        "taint rules none, now devicetaintrules (resource.k8s.io/v1)"
+    )
+    assert [looked(upgraded), looked({}), looked(upgraded)] == [told] * 3
+    assert looked(before) == ""
+    assert caplog.messages == [told]

@@ -55,6 +55,16 @@ def test_reflector_is_alive_once_listed_and_while_anything_is_heard() -> None:
     assert not reflector.is_alive(100.0 + ALIVE_S)
 
 
+def test_lists_that_no_watch_goes_on_from_are_no_sign_of_life() -> None:
+    """As where each watch ends with 410 at once: no decisions are made in between."""
+    lost: list[tuple[float, WatchEvent[str]]] = [
+        (moment, event) for moment in (0.0, 60.0, 120.0, 180.0) for event in (Outdated(1), LISTED)
+    ]
+    assert played(*lost[:4]).is_alive(120.0)
+    assert not played(*lost).is_alive(60.0 + ALIVE_S)
+    assert played(*lost, (181.0, Progressed(1)), (240.0, LISTED)).is_alive(240.0)
+
+
 def test_reflector_is_outdated_from_the_loss_of_changes_to_the_next_list() -> None:
     assert not played((0.0, LISTED), (1.0, cut("reset"))).is_outdated
     assert played((0.0, LISTED), (1.0, Outdated(1)), (2.0, cut("refused"))).is_outdated

@@ -18,6 +18,7 @@ from scheduler.client.watcher import PAGE_BYTES, VAIN_OPENINGS, WatchBackoff, Wa
 
 PAGE = orjson.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []})
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}'
+EXPIRED = b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old resource version: 7 (9)"}}'
 BROKEN = b'{"type":"MODIFIED","object":{"metadata":{}}}'
 
 
@@ -70,6 +71,12 @@ def reported(server: Server, backoff: WatchBackoff | None = None) -> list[WatchE
 def test_watch_that_is_opened_again_and_again_and_reports_nothing_is_no_word_of_the_server() -> None:
     events = reported(Server(*[()] * (3 * VAIN_OPENINGS)))
     assert events == [Restarted((), 7), *[Progressed(7)] * (VAIN_OPENINGS - 1)]
+
+
+def test_watch_that_expires_after_each_list_is_no_word_of_the_server_either() -> None:
+    events = reported(Server(*[(EXPIRED,)] * (3 * VAIN_OPENINGS)))
+    assert [type(event) for event in events].count(Progressed) == VAIN_OPENINGS - 1
+    assert [type(event) for event in events].count(Restarted) == 3 * VAIN_OPENINGS + 1
 
 
 def test_watch_that_reports_something_is_heard_again() -> None:

@@ -103,17 +103,27 @@ def test_bundle_of_somebody_else_stays() -> None:
 
 
 @pytest.mark.parametrize("lost", ["path", "caBundle"])
-def test_what_somebody_takes_away_is_written_again(lost: str) -> None:
+def test_what_somebody_takes_away_is_written_again_and_told_once_a_minute(
+    lost: str, caplog: pytest.LogCaptureFixture
+) -> None:
     stored, path = Stored({"service": SERVICE}), SecretPath(BASE)
     publication = a_publication(stored, path)
     look(publication)
     before = stored.config
-    stored.config = {**before, "service": SERVICE} if lost == "path" else {"service": before["service"]}
-    look(publication)
-    assert stored.config == before
+    assert not caplog.messages
+    for _ in range(3):
+        stored.config = {**before, "service": SERVICE} if lost == "path" else {"service": before["service"]}
+        look(publication)
+        assert stored.config == before
+    field = {"path": "service", "caBundle": "caBundle"}[lost]
+    (told,) = caplog.messages
+    assert told.startswith(
+        f"ValidatingWebhookConfiguration dra-guard: somebody else has changed clientConfig.{field}, which"
+    )
+    assert stored.segment not in told
 
 
-def test_path_is_renewed_and_the_one_before_stays_valid_until_the_next_time() -> None:
+def test_path_is_renewed_and_the_one_before_stays_valid_until_the_next_time(caplog: pytest.LogCaptureFixture) -> None:
     stored, path = Stored({"service": SERVICE}), SecretPath(BASE)
     publication = a_publication(stored, path)
     look(publication)
@@ -124,6 +134,7 @@ def test_path_is_renewed_and_the_one_before_stays_valid_until_the_next_time() ->
     assert len(set(seen)) == 3
     assert [segment in path for segment in seen] == [False, True, True]
     assert stored.writes == 3
+    assert not caplog.messages
 
 
 def test_published_path_stays_valid_for_as_long_as_no_other_can_be_published() -> None:

@@ -1,10 +1,18 @@
 """Which claims hold something of ours that nobody uses, and for how long."""
 
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
 from allocator.api.versions import Json
+from scheduler.attempt.binder import Binder, CurrentSteps
 from scheduler.attempt.claim_objects import ClaimRef, Intent
-from scheduler.repair import LEAST_AGE_S, Sweep
+from scheduler.attempt.slots import CallLimit
+from scheduler.client import api_resources
+from scheduler.repair import EVERY_S, LEAST_AGE_S, Sweep
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
+TURNS = 20
 FOREIGN = Intent("another-scheduler", 1, "1", "pod-uid", "node-0", 1)
 
 
@@ -73,3 +81,45 @@ def test_recreated_claim_of_the_same_name_begins_anew() -> None:
     again["metadata"]["uid"] = "another"
     sweep.due([unused()], never, 0.0)
     assert sweep.due([again], never, LEAST_AGE_S) == []
+
+
+class Slow:
+    """An API server that takes long for a namespace. now: seconds, one for each call.
+
+    answered: namespaces, in the order of their answers.
+    """
+
+    def __init__(self, slow: str) -> None:
+        self.now = 0.0
+        self.slow = slow
+        self.answered: list[str] = []
+
+    async def request(self, _method: str, _path: str, *, body: Json, **_: object) -> Json:
+        namespace = body["metadata"]["namespace"]
+        self.now += 1.0
+        for _turn in range(TURNS if namespace == self.slow else 1):
+            await asyncio.sleep(0)
+        self.answered.append(namespace)
+        return body
+
+    def clean(self, *claims: Json) -> int:
+        time = SimpleNamespace(monotonic=lambda: self.now, sleep=asyncio.sleep, random=lambda: 0.0)
+        parts = {"repairs": CallLimit(2, 1), "progress": CurrentSteps(float)}
+        binder = cast(Binder, SimpleNamespace(api=self, time=time, claims=api_resources.claims("v1"), **parts))
+        return asyncio.run(a_sweep().clean(binder, claims))
+
+
+def of_namespace(namespace: str, name: str = "claim") -> Json:
+    claim = a_raw_claim(intent=OURS, name=name)
+    return {**claim, "metadata": {**claim["metadata"], "namespace": namespace}}
+
+
+def test_namespace_that_takes_long_keeps_no_other_waiting() -> None:
+    server = Slow("slow")
+    assert server.clean(of_namespace("slow"), of_namespace("quick")) == 2
+    assert server.answered == ["quick", "slow"]
+
+
+def test_namespace_is_left_to_the_next_sweep_after_a_minute() -> None:
+    server = Slow("none")
+    assert server.clean(*(of_namespace("many", f"claim-{number}") for number in range(100))) == EVERY_S

@@ -17,6 +17,7 @@ from scheduler.runtime.configuration import LeaderElectionSection
 from scheduler.runtime.leader_election import ELSEWHERE, LeaderElection, LeadershipLost, own_namespace
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/here/leases/dra-scheduler"
+LEASES = PATH.removesuffix("/dra-scheduler")
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -50,9 +51,10 @@ class Clock:
 
 
 class Server:
-    """One lease; fails while it is told to."""
+    """One lease; fails while it is told to. annotated: so often somebody else writes it right before we do."""
 
     def __init__(self) -> None:
+        self.annotated = 0
         self.lease: Json | None = None
         self.calls: list[str] = []
         self.broken: CallFailed | None = None
@@ -77,6 +79,10 @@ class Server:
                 raise ApiError(f"GET {path}", 404, ApiStatus("NotFound", ""))
             return self.lease
         assert isinstance(body, dict)
+        if self.annotated and self.lease is not None:
+            self.annotated -= 1
+            self._version += 1
+            self.lease = {**self.lease, "metadata": {**self.lease["metadata"], "resourceVersion": str(self._version)}}
         return self._store(method, path, body)
 
     def _store(self, method: str, path: str, body: Json) -> Json:
@@ -182,6 +188,21 @@ def test_leader_that_cannot_renew_ends_at_its_deadline_and_says_why(broken: Call
         assert why in str(lost.value)
         assert str(lost.value).endswith("; this process writes nothing any more")
         assert not scene.election.is_leading()
+
+    played(play())
+
+
+def test_leader_renews_a_lease_that_somebody_else_annotates_again_and_again() -> None:
+    async def play() -> None:
+        scene = Scene()
+        running = await led(scene)
+        calls = len(scene.server.calls)
+        for _ in range(20):
+            scene.server.annotated = 2
+            await scene.clock.go_on(2.0)
+            assert scene.election.is_leading()
+        assert scene.server.calls[calls:][:5] == [f"PUT {LEASES}", *[f"GET {LEASES}", f"PUT {LEASES}"] * 2]
+        running.cancel()
 
     played(play())
 

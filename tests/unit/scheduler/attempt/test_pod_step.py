@@ -1,0 +1,49 @@
+"""Writes to a pod that somebody else changes all the time."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from scheduler.attempt.attempt import Attempt, WrittenPod
+from scheduler.attempt.binder import Binder, CurrentSteps, WatchedChanges
+from scheduler.attempt.claim_objects import Intent
+from scheduler.attempt.decision import Bound, Decision, PodKey
+from scheduler.attempt.slots import Slots
+from scheduler.attempt.steps.pod import Bind
+from scheduler.client.errors import ApiError, ApiStatus
+from tests.builders import a_pod
+
+
+class Restless:
+    """An API server whose pod somebody changes as often as anybody waits; it binds the pod in its newest version."""
+
+    def __init__(self) -> None:
+        self.version = 2
+
+    async def sleep(self, _: float) -> None:
+        self.version += 1
+
+    async def request(self, method: str, path: str, *, body: Any = None, **_: object) -> dict[str, Any]:
+        version = str(self.version)
+        if method == "POST" and body["metadata"]["resourceVersion"] != version:
+            raise ApiError(f"POST {path}", 409, ApiStatus("Conflict", "the pod was changed"))
+        return {"metadata": {"uid": "uid-of-pod", "resourceVersion": version}, "spec": {}}
+
+
+def test_pod_that_is_changed_all_the_time_is_read_right_before_it_is_bound() -> None:
+    server, pod = Restless(), a_pod(uid="uid-of-pod")
+    binder = SimpleNamespace(
+        api=server,
+        time=SimpleNamespace(sleep=server.sleep, random=lambda: 0.0),
+        volumes=SimpleNamespace(pod=lambda _: None),
+        progress=CurrentSteps(float),
+        changes=WatchedChanges(),
+    )
+    attempt = Attempt(
+        Decision(PodKey.of(pod), "node-0", (), 1),
+        Intent("ours", 1, "process", pod.uid, "node-0", 1),
+        Slots(1, float).take(pod.namespace),
+        WrittenPod("1", {}),
+    )
+    assert asyncio.run(Bind(cast(Binder, binder), attempt).do()) == Bound("node-0")
+    assert attempt.pod.failures == 1

@@ -1,0 +1,71 @@
+"""Room that is asked for by whom the clock of the scheduler is ahead of, or where there is none."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.room import ROOM, Room, refusal
+from scheduler.live.kept_rooms import KeptRooms
+from scheduler.live.preemptions import Preemptions
+from tests.builders import a_pod
+
+NOW = 1_000_000.0
+POD = replace(a_pod(uid="uid-of-pod"), nominated_node="node-0")
+
+
+class Asked:
+    """An API server whose pod asks for room until then. conditions: that were written to it."""
+
+    def __init__(self, until: float) -> None:
+        self.annotation = str(Room("request", "node-0", frozenset(), until))
+        self.conditions: list[dict[str, Any]] = []
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        metadata = {"uid": POD.uid, "annotations": {ROOM: self.annotation}}
+        return {"metadata": metadata, "status": {"nominatedNodeName": "node-0", "conditions": self.conditions}}
+
+    async def request(self, method: str, _path: str, *, body: Any = None, **_: object) -> dict[str, Any]:
+        if method == "PATCH":
+            self.conditions += body["status"].get("conditions", [])
+        return self.pod
+
+
+def look(until: float, *, has_room: bool) -> Asked:
+    server = Asked(until)
+    time = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=float)
+    preemptions = SimpleNamespace(records={}, keep=lambda *_: has_room)
+
+    async def act() -> None:
+        binder = cast(Binder, SimpleNamespace(api=server, time=time))
+        started: list[Any] = []
+        rooms = KeptRooms(binder, cast(Preemptions, preemptions), lambda _: True, lambda: NOW, started.append)
+        rooms.look(POD)
+        await started.pop()
+
+    asyncio.run(act())
+    return server
+
+
+@pytest.mark.parametrize(
+    ("until", "has_room", "reason", "log", "told"),
+    [
+        (NOW - 600, True, "TimeIsOver", "its time is over for 600 s", "is the clock of this machine behind?"),
+        (NOW + 600, False, "NoRoom", "it has none", "the node has no room for it"),
+        (NOW + 600, True, "KeptForMoves", "", ""),
+    ],
+)
+def test_who_asks_for_room_is_told_why_there_is_none(
+    *, until: float, has_room: bool, reason: str, log: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    server = look(until, has_room=has_room)
+    assert [one["reason"] for one in server.conditions] == [reason]
+    assert log in caplog.text
+    assert refusal(server.pod, "request").endswith(told)
+    assert refusal(server.pod, "another request") == ""
