@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+import cel.ext.semver  # noqa: F401 - makes versions values of CEL
 from cel.errors import EvalAbortedError, EvalError
 from cel.values import types, values
 from cel.values.semver import Semver
