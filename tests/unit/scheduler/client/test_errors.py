@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from scheduler.client.errors import TEXT_MAX, Cause, Unanswered, api_error
+from scheduler.client.errors import READ_MAX, TEXT_MAX, Cause, Unanswered, api_error
 
 
 def test_refusal_carries_the_fields_of_the_status() -> None:
@@ -41,6 +41,12 @@ def test_what_a_webhook_says_at_length_is_cut() -> None:
     shortened = "x" * TEXT_MAX + "..."
     assert str(error) == f"PUT /x: 403 {shortened}: {shortened}"
     assert error.causes == (Cause(shortened, shortened, shortened),)
+
+
+def test_no_more_than_so_much_of_what_a_webhook_says_is_looked_at() -> None:
+    """Nor is an object told of which the end is not seen."""
+    message = f'value: {{"secret": "{"x" * READ_MAX}"}}: at its end'
+    assert str(api_error("PUT /x", 403, orjson.dumps({"message": message}))) == "PUT /x: 403: value: ..."
 
 
 @pytest.mark.parametrize("url", ["https://localhost:9444/v1/x/66e4", "https://dra-guard.kube-system.svc:443/66e4"])
