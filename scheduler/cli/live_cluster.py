@@ -67,7 +67,7 @@ async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Se
 async def _read(access: ClusterAccess) -> LiveCluster:
     async with connected(access) as (connection, served, name):
         listed = [one async for one in dump(connection, served, (kind.resource for kind in KINDS))]
-    print_to_stderr(_problems(listed))
+    print_to_stderr(problems(listed))
     return LiveCluster([_raw(connection.server, found) for one in listed for found in one.objects], served, name)
 
 
@@ -87,8 +87,14 @@ async def _names(access: ClusterAccess, resource: Resource) -> Sequence[tuple[st
     return [(one.get("namespace", ""), one["name"]) for one in named]
 
 
-def _problems(listed: Sequence[ListedResource]) -> list[str]:
-    return [f"warning: {one.resource} cannot be read and are left out: {one.problem}" for one in listed if one.problem]
+def problems(listed: Sequence[ListedResource]) -> list[str]:
+    """What is missing, and what does not go with the rest, as warnings."""
+    moment = next((one.moment for one in listed if one.moment), "")
+    late = [str(one.resource) for one in listed if one.moment != moment and not one.problem]
+    return [
+        *(f"warning: {one.resource} cannot be read and are left out: {one.problem}" for one in listed if one.problem),
+        *([f"warning: read later than the rest, so that they may not fit it: {', '.join(late)}"] if late else []),
+    ]
 
 
 def _raw(server: str, found: dict[str, object]) -> RawObject:

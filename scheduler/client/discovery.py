@@ -265,55 +265,72 @@ PAGE = 500
 
 LIST_TIMEOUT_S = 60.0
 
-_FORBIDDEN, _NOT_THERE, _GONE = 403, 404, 410
+_FORBIDDEN, _NOT_THERE = 403, 404
+_PAST, _FUTURE = 410, 504
+"""The moment that is asked for is over, or it has not come for what is asked: this kind is stored elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedResource:
-    """A resource with its objects. problem: why there are none, or empty."""
+    """A resource with its objects.
+
+    moment: the resource version as of which they were read; empty where nobody says so. problem: why there are none, or
+    empty.
+    """
 
     resource: Resource
     objects: Sequence[Json] = ()
+    moment: str = ""
     problem: str = ""
 
 
 async def dump(connection: Connection, served: Served, resources: Iterable[Resource]) -> AsyncIterator[ListedResource]:
     """Each resource that is served, one after the other. Raises CallFailed where devices or claims cannot be read.
 
+    All are as of the moment of the first, as far as the API server still knows it: a pod and its claim go together.
     Any other that is not there or may not be read is left out.
     """
+    moment = ""
     for resource in filter(None, map(served.resource, resources)):
         try:
-            listed = ListedResource(resource, await _all(connection, resource))
+            listed = await _all(connection, resource, moment)
         except ApiError as error:
             if resource.plural in _NEEDED or error.status not in (_FORBIDDEN, _NOT_THERE):
                 raise
             listed = ListedResource(resource, problem=str(error))
+        moment = moment or listed.moment
         yield listed
 
 
-async def _all(connection: Connection, resource: Resource) -> Sequence[Json]:
-    """All objects in all namespaces. A list that takes so long that its pages expire is begun again, in one piece."""
-    try:
-        return await _pages(connection, resource, {"limit": str(PAGE)})
-    except ApiError as error:
-        if error.status != _GONE:
-            raise
-        return await _pages(connection, resource, {})
+async def _all(connection: Connection, resource: Resource, moment: str) -> ListedResource:
+    """All objects in all namespaces, as of the moment or, where that is empty or not known any more, as of now.
+
+    A list that takes so long that its pages expire is begun again, in one piece.
+    """
+    paged = {"limit": str(PAGE)}
+    tries = [paged, {}]
+    if moment:
+        tries.insert(0, {**paged, "resourceVersion": moment, "resourceVersionMatch": "Exact"})
+    for query in tries[:-1]:
+        try:
+            return await _pages(connection, resource, query)
+        except ApiError as error:
+            if error.status not in (_PAST, _FUTURE):
+                raise
+    return await _pages(connection, resource, tries[-1])
 
 
-async def _pages(connection: Connection, resource: Resource, query: dict[str, str]) -> Sequence[Json]:
+async def _pages(connection: Connection, resource: Resource, query: Mapping[str, str]) -> ListedResource:
     objects: list[Json] = []
-    token = ""
     while True:
-        whole_query = {**query, **({"continue": token} if token else {})}
-        page = _page(resource, await connection.text(resource.path(), whole_query, LIST_TIMEOUT_S))
+        page = _page(resource, await connection.text(resource.path(), query, LIST_TIMEOUT_S))
         # Objects in a list carry neither apiVersion nor kind.
         version = {"apiVersion": resource.api_version, "kind": resource.kind}
         objects.extend({**version, **one} for one in page.get("items") or ())
-        token = str((page.get("metadata") or {}).get("continue") or "")
-        if not token:
-            return objects
+        metadata = page.get("metadata") or {}
+        if not (token := metadata.get("continue")):
+            return ListedResource(resource, objects, str(metadata.get("resourceVersion") or ""))
+        query = {"limit": str(PAGE), "continue": str(token)}  # which names the moment as well
 
 
 def _page(resource: Resource, text: bytes) -> Json:

@@ -125,6 +125,25 @@ def test_a_list_of_many_pages_is_the_whole_list(plane: ControlPlane, monkeypatch
     assert [one.problem for one in whole if one.problem] == []
 
 
+def test_all_kinds_are_read_as_of_one_moment_whatever_changes_meanwhile(
+    plane: ControlPlane, fleet: RestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "PAGE", 1)
+    before = numbers(listed(plane))
+
+    async def read() -> Sequence[ListedResource]:
+        async with connect(kubeconfig=plane.kubeconfig()) as connection:
+            found = dump(connection, await discover(connection), RESOURCES)
+            first = await anext(found)
+            restore(fleet, [a_claim("late", a_request(device_class="gpu.example.com"), namespace="research")])
+            return [first, *[one async for one in found]]
+
+    found = asyncio.run(read())
+    assert numbers(found) == before
+    assert len({one.moment for one in found}) == 1
+    assert numbers(listed(plane))["ResourceClaim"] == before["ResourceClaim"] + 1
+
+
 def test_without_the_rights_the_call_that_is_refused_is_named(plane: ControlPlane) -> None:
     run = dra("status", "--kubeconfig", plane.kubeconfig(TENANT))
     assert (run.returncode, run.stdout) == (2, "")

@@ -3,12 +3,14 @@
 import asyncio
 from typing import cast
 
+import orjson
 import pytest
 
 from allocator.gates import DEVICE_TAINT_RULES, PARTITIONABLE_DEVICES
+from scheduler.client import api_resources
 from scheduler.client.api_resources import COMPOSITE_POD_GROUPS, POD_GROUPS
 from scheduler.client.connection import Connection
-from scheduler.client.discovery import NotServed, Served, ServedSince, discover, nearest_release, served
+from scheduler.client.discovery import NotServed, Served, ServedSince, discover, dump, nearest_release, served
 from scheduler.client.errors import ApiError, ApiStatus
 
 VERSION_1_36 = {"major": "1", "minor": "36", "gitVersion": "v1.36.3"}
@@ -175,3 +177,37 @@ def test_server_that_was_upgraded_is_told_until_it_is_as_it_was(caplog: pytest.L
     assert [looked(upgraded), looked({}), looked(upgraded)] == [told] * 3
     assert looked(before) == ""
     assert caplog.messages == [told]
+
+
+class Lists:
+    """An API server that knows a claim, no class, and no moment but now. asked: what was asked of it."""
+
+    def __init__(self, forgets: int) -> None:
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self._forgets = forgets
+
+    async def text(self, path: str, query: dict[str, str], _timeout_s: float) -> bytes:
+        plural = path.rpartition("/")[2]
+        self.asked.append((plural, query))
+        if "resourceVersion" in query:
+            raise ApiError(f"GET {path}", self._forgets, ApiStatus("Expired", ""))
+        items = [{"metadata": {"name": "one"}}] if plural == "resourceclaims" else []
+        return orjson.dumps({"metadata": {"resourceVersion": f"of-{plural}"}, "items": items})
+
+
+@pytest.mark.parametrize("code", [410, 504])
+def test_what_the_server_no_longer_knows_as_of_that_moment_is_read_as_it_is_now(code: int) -> None:
+    server = Lists(code)
+    at = served(VERSION_1_36, {"v1": a_document(*NEEDED)})
+
+    async def read() -> list[tuple[str, int]]:
+        found = dump(cast(Connection, server), at, [at.claims, api_resources.classes("v1")])
+        return [(one.moment, len(one.objects)) async for one in found]
+
+    assert asyncio.run(read()) == [("of-resourceclaims", 1), ("of-deviceclasses", 0)]
+    exactly = {"limit": "500", "resourceVersion": "of-resourceclaims", "resourceVersionMatch": "Exact"}
+    assert server.asked == [
+        ("resourceclaims", {"limit": "500"}),
+        ("deviceclasses", exactly),
+        ("deviceclasses", {"limit": "500"}),
+    ]
