@@ -45,7 +45,7 @@ class Tree:
         self.root = folder / "tree"
         self._temporary = folder / "temporary"
         self._temporary.mkdir(parents=True)
-        shutil.copytree(project, self.root, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        shutil.copytree(project, self.root, symlinks=True, ignore=shutil.ignore_patterns(*NOT_COPIED))
 
     async def trace(self, test: str) -> Trace:
         """What the test file runs, and how long it takes while it is watched."""
