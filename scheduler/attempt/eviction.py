@@ -276,7 +276,8 @@ async def _record_on(binder: Binder, pod: Pod) -> StoredRecord | None:
             raw = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
         except CallFailed as error:
             _LOG.warning("pod %s: cannot read the record of its preemption: %s", pod, error)
-            await binder.time.sleep(pause_s(tries, binder.time, first_s=READ_AGAIN_S))
+            if tries < TRIES:
+                await binder.time.sleep(pause_s(tries, binder.time, first_s=READ_AGAIN_S))
         else:
             return stored_record(raw) if raw is not None else None
     return None

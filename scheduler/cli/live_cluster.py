@@ -93,7 +93,7 @@ def problems(listed: Sequence[ListedResource]) -> list[str]:
     late = [str(one.resource) for one in listed if one.moment != moment and not one.problem]
     return [
         *(f"warning: {one.resource} cannot be read and are left out: {one.problem}" for one in listed if one.problem),
-        *([f"warning: read later than the rest, so that they may not fit it: {', '.join(late)}"] if late else []),
+        *([f"warning: {', '.join(late)} were read later than the rest, and may not match it"] if late else []),
     ]
 
 

@@ -142,6 +142,9 @@ class ServedSince:
             now = await discover(self._connection)
         except (CallFailed, NotServed):
             return
+        except Exception:  # noqa: BLE001 - whatever it answers, it is looked at again
+            _LOG.exception("cannot read what the API server serves")
+            return
         differences = ", ".join(_differences(self._at_start, now))
         trouble = f"the API server was upgraded or configured anew, restart to follow it: {differences}"
         if differences and trouble != self.trouble:
@@ -267,7 +270,7 @@ LIST_TIMEOUT_S = 60.0
 
 _FORBIDDEN, _NOT_THERE = 403, 404
 _PAST, _FUTURE = 410, 504
-"""The moment that is asked for is over, or it has not come for what is asked: this kind is stored elsewhere."""
+"""The API server does not know the moment any more, or not yet: then this kind is stored elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,16 +311,20 @@ async def _all(connection: Connection, resource: Resource, moment: str) -> Liste
     A list that takes so long that its pages expire is begun again, in one piece.
     """
     paged = {"limit": str(PAGE)}
-    tries = [paged, {}]
     if moment:
-        tries.insert(0, {**paged, "resourceVersion": moment, "resourceVersionMatch": "Exact"})
-    for query in tries[:-1]:
         try:
-            return await _pages(connection, resource, query)
+            return await _pages(
+                connection, resource, {**paged, "resourceVersion": moment, "resourceVersionMatch": "Exact"}
+            )
         except ApiError as error:
             if error.status not in (_PAST, _FUTURE):
                 raise
-    return await _pages(connection, resource, tries[-1])
+    try:
+        return await _pages(connection, resource, paged)
+    except ApiError as error:
+        if error.status != _PAST:
+            raise
+        return await _pages(connection, resource, {})
 
 
 async def _pages(connection: Connection, resource: Resource, query: Mapping[str, str]) -> ListedResource:

@@ -11,6 +11,6 @@ def test_kinds_that_were_read_later_than_the_rest_are_named() -> None:
     pods, nodes = ListedResource(api_resources.PODS, moment="9"), ListedResource(api_resources.NODES, problem="403")
     assert problems([ListedResource(CLAIMS, moment="7"), ListedResource(CLASSES, moment="7"), nodes, pods]) == [
         "warning: nodes (v1) cannot be read and are left out: 403",
-        "warning: read later than the rest, so that they may not fit it: pods (v1)",
+        "warning: pods (v1) were read later than the rest, and may not match it",
     ]
     assert problems([ListedResource(CLAIMS, moment="7"), ListedResource(CLASSES, moment="7")]) == []

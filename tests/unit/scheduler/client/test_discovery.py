@@ -175,8 +175,9 @@ def test_server_that_was_upgraded_is_told_until_it_is_as_it_was(caplog: pytest.L
         "taint rules none, now devicetaintrules (resource.k8s.io/v1)"
     )
     assert [looked(upgraded), looked({}), looked(upgraded)] == [told] * 3
+    assert looked({**before, "/apis/resource.k8s.io": {"versions": ["no object"]}}) == told
     assert looked(before) == ""
-    assert caplog.messages == [told]
+    assert caplog.messages == [told, "cannot read what the API server serves"]
 
 
 class Lists:
@@ -211,3 +212,21 @@ def test_what_the_server_no_longer_knows_as_of_that_moment_is_read_as_it_is_now(
         ("deviceclasses", exactly),
         ("deviceclasses", {"limit": "500"}),
     ]
+
+
+def test_list_that_times_out_is_not_asked_for_in_one_piece() -> None:
+    class Slow:
+        asked = 0
+
+        async def text(self, path: str, *_: object) -> bytes:
+            self.asked += 1
+            raise ApiError(f"GET {path}", 504, ApiStatus("Timeout", ""))
+
+    server, at = Slow(), served(VERSION_1_36, {"v1": a_document(*NEEDED)})
+
+    async def read() -> None:
+        await anext(dump(cast(Connection, server), at, [at.claims]))
+
+    with pytest.raises(ApiError):
+        asyncio.run(read())
+    assert server.asked == 1
