@@ -662,30 +662,40 @@ def test_namespace_does_not_wait_for_what_the_machine_did_beside_its_decisions(
     assert turns[:4] == ["team-0", "other-0", "team-1", "other-1"]
 
 
-def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_bound(
-    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def turns_beside_one_being_bound(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch, result: ScheduleResult, *names: str
+) -> tuple[list[str], list[str]]:
+    """The turns of costly pods while a pod of another namespace is being bound, and all of them once it has been."""
     turns: list[str] = []
 
     def decided(view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
         turns.append(pod.name)
         room.now += view.time_limit.most_s
-        return OutOfTime("timed out")
+        return result
 
-    async def act() -> None:
+    async def act() -> list[str]:
         monkeypatch.setattr("scheduler.live.loop.decide", decided)
         room.add("other")
         assert room.queue.pop(room.now)
         running = asyncio.create_task(room.loop.run())
-        room.queue.add(replace(a_pod(name="dear"), namespace="dear"), room.now)
+        for name in names:
+            room.queue.add(replace(a_pod(name=name), namespace="dear"), room.now)
         await room.go_on()
-        assert turns == ["dear"]
+        meanwhile = list(turns)
         room.queue.done("uid-other")
         room.now += 1000.0
         await room.go_on()
         running.cancel()
+        return meanwhile
 
-    asyncio.run(act())
+    return asyncio.run(act()), turns
+
+
+def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_bound(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile, turns = turns_beside_one_being_bound(room, monkeypatch, OutOfTime("timed out"), "dear")
+    assert meanwhile == ["dear"]
     assert turns.count("dear") == 5
 
 
@@ -693,28 +703,8 @@ def test_new_pod_of_a_namespace_with_costly_decisions_is_not_decided_while_pods_
     room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is the first look at its pod, of which nothing is known yet; their calls would wait for all of them."""
-    turns: list[str] = []
-
-    def decided(view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
-        turns.append(pod.name)
-        room.now += view.time_limit.most_s
-        return Failed("no matter")
-
-    async def act() -> None:
-        monkeypatch.setattr("scheduler.live.loop.decide", decided)
-        room.add("other")
-        assert room.queue.pop(room.now)
-        running = asyncio.create_task(room.loop.run())
-        for name in ("dear-0", "dear-1"):
-            room.queue.add(replace(a_pod(name=name), namespace="dear"), room.now)
-        await room.go_on()
-        assert turns == ["dear-0"]
-        room.queue.done("uid-other")
-        room.now += 1000.0
-        await room.go_on()
-        running.cancel()
-
-    asyncio.run(act())
+    meanwhile, turns = turns_beside_one_being_bound(room, monkeypatch, Failed("no matter"), "dear-0", "dear-1")
+    assert meanwhile == ["dear-0"]
     assert "dear-1" in turns
 
 
