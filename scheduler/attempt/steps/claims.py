@@ -103,7 +103,13 @@ class Allocate(ClaimStep):
 async def allocate(binder: Binder, attempt: Attempt, written: WrittenClaim, marked: RawClaim, wanted: Json) -> None:
     """Allocate and reserve the claim, which has finalizer and intent. Raises AttemptEnded."""
     check_devices(binder, attempt, written.key)
-    await stored_by(binder, attempt, written, marked, _allocation_write(attempt, wanted))
+    try:
+        await stored_by(binder, attempt, written, marked, _allocation_write(attempt, wanted))
+    except AttemptEnded as ended:
+        if isinstance(ended.outcome, Retry) and ended.outcome.is_denied:
+            # A guard refuses what it has seen before us; by now we may have, whatever any webhook says.
+            check_devices(binder, attempt, written.key)
+        raise
     binder.watched.written(written.key, written.version)
 
 

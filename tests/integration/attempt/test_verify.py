@@ -7,8 +7,10 @@ from scheduler.attempt.claim_objects import allocation_of, consumers_of
 from scheduler.attempt.decision import AttemptOutcome, Bound, Retry
 from scheduler.attempt.run import bind_pod
 from scheduler.attempt.steps.claims import GIVE_WAY_S
+from tests.controlplane.faults import Answer, Forward, refuse
 from tests.integration.attempt.scene import (
     NODE,
+    STATUS,
     Scene,
     a_rival,
     allocation_json,
@@ -40,6 +42,23 @@ def test_devices_that_another_claim_was_seen_to_have_meanwhile_are_not_written(s
         "claim work/claim: claim work/faster took its devices first", after_s=0.0, is_lost=True, is_taken=True
     )
     assert scene.claim()["metadata"]["resourceVersion"] == claim["metadata"]["resourceVersion"]
+
+
+def test_denied_devices_that_another_claim_was_seen_to_have_meanwhile_are_a_lost_race(scene: Scene) -> None:
+    """As a guard denies them, which saw the other claim first."""
+    claim = scene.a_claim()
+    deny = refuse(409, "Conflict", 'admission webhook "guard.example" denied the request: gpu-0 is held')
+
+    async def denied_and_seen(forward: Forward) -> Answer:
+        scene.watched.faster = [a_rival("work", "faster", 1)]
+        return await deny(forward)
+
+    scene.proxy.on("PUT", STATUS, denied_and_seen)
+    outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
+    assert outcome == Retry(
+        "claim work/claim: claim work/faster took its devices first", after_s=0.0, is_lost=True, is_taken=True
+    )
+    assert is_untouched(scene.claim())
 
 
 def test_of_many_writers_at_once_at_most_one_binds_and_the_others_leave_nothing(scene: Scene) -> None:
