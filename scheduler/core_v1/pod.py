@@ -6,9 +6,11 @@ Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import chain
 from operator import attrgetter
 from typing import Any
+from weakref import WeakValueDictionary
 
 from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
@@ -153,7 +155,7 @@ class Preference:
     term: Term
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Pod:
     """A pod as it stands in the cluster or in the input, or one that a workload stands for."""
 
@@ -218,6 +220,8 @@ class Pod:
     generation: int = 0
     raw: Mapping[str, object] = field(default_factory=dict, compare=False)
     """The object as it came, for output; empty where it was not kept."""
+    like: "Pod | None" = field(default=None, compare=False, repr=False)
+    """What was decoded of its spec, kept for as long as the pod is; None where the spec is short."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -375,9 +379,11 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
     raw_spec = raw["spec"]
     assert isinstance(raw_spec, dict)
     spec = SpecRead(raw_spec, fields.metadata.namespace or DEFAULT_NAMESPACE, _READ, _READ_OF_CONTAINERS)
-    decoded = _decoded_once if 0 < len(spec.text) <= _REMEMBERED else _decoded
-    like = decoded(spec, validate)
-    return _own(like, fields, raw, kept) if like else None
+    if 0 < len(spec.text) <= _REMEMBERED:
+        like = _decoded_once(spec, validate)
+        return _own(like, fields, raw, kept) if like else None
+    like = _decoded_while_kept(spec, validate)
+    return _own(like, fields, raw, kept).changed(like=like) if like else None
 
 
 def _has_errors(fields: _OwnFields) -> bool:
@@ -447,6 +453,23 @@ def _decoded(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - an
 
 
 _decoded_once = lru_cache(maxsize=_REMEMBERED)(_decoded)
+
+_KEPT: WeakValueDictionary[bytes, Pod] = WeakValueDictionary()
+"""What long specs say, by their digest, of the pods that are there."""
+
+
+def _decoded_while_kept(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - as of `_decoded`
+    """The same of a long spec. Whoever changes anything else of a pod has its spec decoded no more: 350 KB take 0.1 s.
+
+    As few are remembered as there are pods, and no text.
+    """
+    if not spec.text:
+        return _decoded(spec, validate)
+    digest = blake2b(f"{validate} {spec.namespace!r} {spec.text}".encode(errors="surrogatepass")).digest()
+    like = _KEPT.get(digest) or _decoded(spec, validate)
+    if like is not None:
+        _KEPT[digest] = like
+    return like
 
 
 def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:

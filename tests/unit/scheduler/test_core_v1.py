@@ -5,7 +5,7 @@ import pytest
 
 from allocator.model import Requirement, Taint, Term, Toleration
 from scheduler.core_v1.node import decode_node
-from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, decode_pod
+from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, SpecRead, _decoded, decode_pod
 from scheduler.core_v1.pod_status import Condition
 from scheduler.core_v1.resources import HostPort
 from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
@@ -390,6 +390,35 @@ def test_the_raw_object_is_kept_only_where_it_is_wanted() -> None:
     pod, _ = decode_pod(raw, keeps_raw=False)
     assert pod is not None
     assert pod.raw == {}
+
+
+def test_a_long_spec_is_decoded_once_for_as_long_as_its_pod_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[SpecRead] = []
+
+    def decode(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - as it is called
+        decoded.append(spec)
+        return _decoded(spec, validate)
+
+    monkeypatch.setattr("scheduler.core_v1.pod._decoded", decode)
+    terms = [{"matchExpressions": [{"key": f"k{number}", "operator": "Exists"}]} for number in range(500)]
+    raw = a_pod(affinity=affine_to(*terms))
+    first = pod_of(raw)
+    raw["metadata"]["labels"] = {"changed": "yes"}
+    second = pod_of(raw)
+    assert (first.labels, second.labels) == ({}, {"changed": "yes"})
+    assert second.affinity is first.affinity
+    assert len(decoded) == 1
+    del first, second
+    pod_of(raw)
+    assert len(decoded) == 2, "nothing is kept of what is gone"
+
+
+def test_long_specs_that_differ_in_one_character_are_different() -> None:
+    specs = [affine_to(*[{"matchExpressions": [{"key": "k" * 5000 + end, "operator": "Exists"}]}]) for end in "ab"]
+    first, second = (decode_pod(a_pod(affinity=spec), validate=False)[0] for spec in specs)
+    assert first is not None
+    assert second is not None
+    assert first.affinity != second.affinity
 
 
 def resized(conditions: list[Json] | None = None, **status: Any) -> Json:
