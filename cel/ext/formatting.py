@@ -325,6 +325,10 @@ def _wrong_argument(verb: str, argument: Expr, types_: Mapping[Expr, Type]) -> E
     return next((wrong for one in elements if (wrong := _wrong_argument(verb, one, types_)) is not None), None)
 
 
+def _work_of_writing(arguments: Sequence[Value]) -> int:
+    return 16 * weight_of(arguments[1])
+
+
 _FORMAT: Final = Overload(
     "format",
     "string_format",
@@ -333,6 +337,7 @@ _FORMAT: Final = Overload(
     implementation=_format,
     member=True,
     cost=scan,
+    beside=_work_of_writing,
     estimate=scan_estimate_since_1_38,
 )
 LIBRARY: Final = Library("cel.lib.ext.strings.format", overloads=(_FORMAT,))

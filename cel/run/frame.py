@@ -22,9 +22,9 @@ ITERATIONS_PER_POLL: Final = 256  # between two polls of `is_cancelled`: well be
 class Frame:
     """The state of one evaluation, and its cost in the reference's units.
 
-    beyond: of the cost what was refused, and not done. stops_early: an operand that fails ends its call, literal or
-    comparison, which then costs nothing but for `==`, `!=` and `!`; before 1.38 the operand beside it was evaluated,
-    too, and the step was charged.
+    beyond: of the cost what was refused, and not done. beside: work that the cost leaves out. stops_early: an operand
+    that fails ends its call, literal or comparison, which then costs nothing but for `==`, `!=` and `!`; before 1.38
+    the operand beside it was evaluated, too, and the step was charged.
 
     slots: the values of the variables of macros, numbered by the planner. elements_left: that calls may still process,
     see `spend_elements`. patterns: that calls may still compile. is_cancelled: polled by loops. iterations: of all
@@ -32,6 +32,7 @@ class Frame:
     """
 
     __slots__ = (
+        "beside",
         "beyond",
         "cost",
         "device",
@@ -53,6 +54,7 @@ class Frame:
         self.iterations = 0
         self.cost = 0
         self.beyond = 0
+        self.beside = 0
         self.limit = limit
         self.slots: list[Value] = [None] * slots
         self.elements_left = MOST_ELEMENTS
@@ -75,9 +77,10 @@ class Frame:
 
     @property
     def work(self) -> int:
-        """The cost, and what it leaves out: elements that calls have processed, and patterns that they compiled."""
+        """The cost, `beside`, and what these leave out: elements that calls processed, patterns that they compiled."""
         compiled = 0 if self.patterns is None else self.patterns.spent
-        return min(self.cost - self.beyond, self.limit) + (MOST_ELEMENTS - self.elements_left) // 4 + 5 * compiled
+        elements = MOST_ELEMENTS - self.elements_left
+        return min(self.cost - self.beyond, self.limit) + self.beside + elements // 4 + 5 * compiled
 
     def _ended(self, error: EvalError) -> EvalError:
         self.slots.clear()  # they may hold it
