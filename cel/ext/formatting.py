@@ -325,8 +325,14 @@ def _wrong_argument(verb: str, argument: Expr, types_: Mapping[Expr, Type]) -> E
     return next((wrong for one in elements if (wrong := _wrong_argument(verb, one, types_)) is not None), None)
 
 
+_NUMBERS = re.compile(r"[.]([0-9]{1,5})")
+
+
 def _work_of_writing(arguments: Sequence[Value]) -> int:
-    return 16 * weight_of(arguments[1])
+    """By the elements, and the characters that the template asks for by numbers such as that of `%.65535e`."""
+    template, elements = arguments
+    assert isinstance(template, str)
+    return 16 * weight_of(elements) + sum(map(int, _NUMBERS.findall(template))) // 32
 
 
 _FORMAT: Final = Overload(

@@ -59,7 +59,7 @@ class Dispatch:
         if self._takes_pattern:
             frame.spend_pattern(arguments[PATTERN])
         for work in self._beside:
-            frame.beside += work(arguments)
+            frame.spend_beside(work(arguments))
         if self._result_cost is not None:
             return self._run_for_result(frame, self._result_cost, arguments)
         before = frame.cost

@@ -3,6 +3,7 @@
 import pytest
 
 import cel
+from cel.errors import Cancelled
 from cel.run.frame import COST_LIMIT
 
 DEVICE = cel.PlainDevice("d.io", {"s": ("string", "x" * 25), "l": ("ints", (1, 2, 3))})
@@ -149,6 +150,25 @@ def doubled(inner: str, times: int = 12) -> str:
 )
 def test_work_is_as_much_as_a_call_reads_whatever_its_cost(expression: str, least: int) -> None:
     assert cel.compile(doubled(expression)).judge(DEVICE).work >= least
+
+
+def test_work_is_as_much_as_a_text_has_characters_that_are_asked_for_by_a_number() -> None:
+    template, numbers = "%.65535e" * 100, ",".join(["1.0"] * 100)
+    assert cel.compile(f"'{template}'.format([{numbers}]) == ''").judge(DEVICE).work >= 100 * 65_535 // 32
+
+
+@pytest.mark.parametrize("call", ["'%s'.format([l]) == ''", "isURL(t)", "duration(t) == duration('1s')", "l == [t]"])
+def test_no_call_that_is_much_work_is_made_once_the_caller_has_cancelled(call: str) -> None:
+    calls, asked = 9, list[bool]()
+
+    def is_cancelled() -> bool:
+        asked.append(len(asked) > 1)
+        return asked[-1]
+
+    program = cel.compile(doubled(f"cel.bind(l, t.split(''), l.size() == 0 || {' || '.join([call] * calls)})"))
+    with pytest.raises(Cancelled):
+        program.judge(DEVICE, is_cancelled)
+    assert asked == [False, False, True]
 
 
 @pytest.mark.parametrize("inner", ["t.split('').size() > 0", "t.findAll('(a|xx)*?').size() > 0"])
