@@ -145,6 +145,8 @@ class Overload:
     """unresolved_cost(arguments): replaces `cost` if dyn leaves several overloads with different costs (that of the
     first one counts); None is one unit.
     """
+    beside: Callable[[Sequence[Value]], int] | None = None
+    """beside(arguments): work that the reference's cost leaves out, as `cel.program.Worked` has it."""
     estimate: Callable[[Sequence[Operand]], CallEstimate] = estimate_once
     """estimate(operands): the estimate of `cost`, receiver first."""
     is_guarded: bool = True

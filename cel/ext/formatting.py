@@ -325,6 +325,16 @@ def _wrong_argument(verb: str, argument: Expr, types_: Mapping[Expr, Type]) -> E
     return next((wrong for one in elements if (wrong := _wrong_argument(verb, one, types_)) is not None), None)
 
 
+_NUMBERS = re.compile(r"[.]([0-9]{1,5})")
+
+
+def _work_of_writing(arguments: Sequence[Value]) -> int:
+    """By the elements, and the characters that the template asks for by numbers such as that of `%.65535e`."""
+    template, elements = arguments
+    assert isinstance(template, str)
+    return 16 * weight_of(elements) + sum(map(int, _NUMBERS.findall(template))) // 32
+
+
 _FORMAT: Final = Overload(
     "format",
     "string_format",
@@ -333,6 +343,7 @@ _FORMAT: Final = Overload(
     implementation=_format,
     member=True,
     cost=scan,
+    beside=_work_of_writing,
     estimate=scan_estimate_since_1_38,
 )
 LIBRARY: Final = Library("cel.lib.ext.strings.format", overloads=(_FORMAT,))

@@ -12,7 +12,7 @@ from cel.errors import EvalError, no_such_overload
 from cel.ext.declare import traversal, traversal_estimate
 from cel.run.arithmetic import ORDERED_TYPES, Comparisons, add, is_ordered, order_of
 from cel.values.types import BOOL, DOUBLE, DURATION, DYN, INT, TIMESTAMP, UINT, Type, list_of, parameter
-from cel.values.values import Duration, List, Uint, Value
+from cel.values.values import Duration, List, Uint, Value, weight_of
 
 _MOST_VALUES: Final = 48  # of all attributes of a device together
 _NAMES: Final = {DURATION: "duration", TIMESTAMP: "timestamp"}
@@ -106,8 +106,13 @@ def _traversing(
         implementation=implementation,
         member=True,
         cost=traversal,
+        beside=_work_of_comparing,
         estimate=traversal_estimate,
     )
+
+
+def _work_of_comparing(arguments: Sequence[Value]) -> int:
+    return 4 * weight_of(arguments[0])
 
 
 def _name(type_: Type) -> str:
@@ -149,6 +154,7 @@ _INCLUDES: Final = Overload(
     implementation=_includes,
     member=True,
     cost=traversal,
+    beside=_work_of_comparing,
     estimate=_includes_estimate,
 )
 _INCLUDES_BEFORE_1_37: Final = Overload(

@@ -353,7 +353,8 @@ def _conversion(target: Type, name: str, **sources: Callable[..., Value]) -> lis
     for source, implementation in sources.items():
         type_ = _SOURCES[source]
         id_ = f"{_ID_NAMES.get(type_, source)}_to_{_ID_NAMES.get(target, name)}"
-        declared.append(Overload(name, id_, (type_,), target, implementation=implementation))
+        beside = _cost_of_first if type_ is STRING else None
+        declared.append(Overload(name, id_, (type_,), target, implementation=implementation, beside=beside))
     return declared
 
 

@@ -407,7 +407,7 @@ LIBRARY_1_37: Final = Library(
             cost=scan,
             estimate=transformation_estimate,
         ),
-        Overload("isURL", "is_url_string", (STRING,), BOOL, implementation=succeeds(check_request_uri)),
+        Overload("isURL", "is_url_string", (STRING,), BOOL, implementation=succeeds(check_request_uri), beside=scan),
         *_COMPONENTS,
         _ESCAPED_PATH,
     ),

@@ -41,10 +41,11 @@ def planned_call(
 class Dispatch:
     """Runs a call of one of several overloads, and charges its cost."""
 
-    __slots__ = ("_cost", "_result_cost", "_takes_aggregates", "_takes_pattern", "invoke")
+    __slots__ = ("_beside", "_cost", "_result_cost", "_takes_aggregates", "_takes_pattern", "invoke")
 
     def __init__(self, overloads: Sequence[Overload], *, has_known_pattern: bool = False) -> None:
         self.invoke = _of_underlying(overloads[0]) if has_known_pattern else invocation(overloads)
+        self._beside = tuple({one.beside for one in overloads if one.beside is not None})
         self._cost = _cost(overloads)
         self._result_cost = _result_cost(overloads)
         self._takes_aggregates = _takes_aggregates(overloads)
@@ -57,6 +58,8 @@ class Dispatch:
                 frame.spend_elements(argument)
         if self._takes_pattern:
             frame.spend_pattern(arguments[PATTERN])
+        for work in self._beside:
+            frame.spend_beside(work(arguments))
         if self._result_cost is not None:
             return self._run_for_result(frame, self._result_cost, arguments)
         before = frame.cost
@@ -67,6 +70,7 @@ class Dispatch:
             return self.invoke(*arguments)
         except EvalAbortedError:
             frame.cost = before
+            frame.beside += frame.limit  # it was as much as a call may do
             raise
 
     def _run_for_result(
@@ -75,11 +79,14 @@ class Dispatch:
         try:
             result = self.invoke(*arguments)
         except EvalAbortedError:
+            frame.beside += frame.limit
             raise
         except EvalError as error:
             frame.charge(cost(arguments, error))
             raise
-        frame.charge(cost(arguments, result))
+        frame.cost += cost(arguments, result)
+        if frame.cost > frame.limit:
+            frame.stop()  # with nothing beyond: it is done
         return result
 
     def fail(self, frame: Frame, *arguments: Value) -> None:

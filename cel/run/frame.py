@@ -16,22 +16,24 @@ from cel.values.values import ABSENT, MAX_UINT, MISSING, List, Map, Optional, Ui
 COST_LIMIT: Final = 1_000_000  # per evaluation, as in kube-scheduler and the API server
 MOST_ELEMENTS: Final = 2**23  # of all aggregates that calls process in one evaluation
 ITERATIONS_PER_POLL: Final = 256  # between two polls of `is_cancelled`: well below a millisecond
+WORK_PER_POLL: Final = 4096  # of a call, or elements of its arguments: it is not made without such a poll
 
 
 @final
 class Frame:
     """The state of one evaluation, and its cost in the reference's units.
 
-    beyond: of the cost what was refused, and not done. stops_early: an operand that fails ends its call, literal or
-    comparison, which then costs nothing but for `==`, `!=` and `!`; before 1.38 the operand beside it was evaluated,
-    too, and the step was charged.
+    beyond: of the cost what was refused, and not done. beside: work that the cost leaves out. stops_early: an operand
+    that fails ends its call, literal or comparison, which then costs nothing but for `==`, `!=` and `!`; before 1.38
+    the operand beside it was evaluated, too, and the step was charged.
 
     slots: the values of the variables of macros, numbered by the planner. elements_left: that calls may still process,
-    see `spend_elements`. patterns: that calls may still compile. is_cancelled: polled by loops. iterations: of all
-    loops so far.
+    see `spend_elements`. patterns: that calls may still compile. is_cancelled: polled by loops, and before calls
+    that are much work. iterations: of all loops so far.
     """
 
     __slots__ = (
+        "beside",
         "beyond",
         "cost",
         "device",
@@ -53,6 +55,7 @@ class Frame:
         self.iterations = 0
         self.cost = 0
         self.beyond = 0
+        self.beside = 0
         self.limit = limit
         self.slots: list[Value] = [None] * slots
         self.elements_left = MOST_ELEMENTS
@@ -75,9 +78,10 @@ class Frame:
 
     @property
     def work(self) -> int:
-        """The cost, and what it leaves out: elements that calls have processed, and patterns that they compiled."""
+        """The cost, `beside`, and what these leave out: elements that calls processed, patterns that they compiled."""
         compiled = 0 if self.patterns is None else self.patterns.spent
-        return min(self.cost - self.beyond, self.limit) + (MOST_ELEMENTS - self.elements_left) // 4 + 5 * compiled
+        elements = MOST_ELEMENTS - self.elements_left
+        return min(self.cost - self.beyond, self.limit) + self.beside + elements // 4 + 5 * compiled
 
     def _ended(self, error: EvalError) -> EvalError:
         self.slots.clear()  # they may hold it
@@ -86,7 +90,11 @@ class Frame:
     def iterate(self) -> None:
         """Counts an iteration of a loop. Raises Cancelled."""
         self.iterations += 1
-        if self.iterations % ITERATIONS_PER_POLL == 0 and self.is_cancelled is not None and self.is_cancelled():
+        if self.iterations % ITERATIONS_PER_POLL == 0:
+            self._poll()
+
+    def _poll(self) -> None:
+        if self.is_cancelled is not None and self.is_cancelled():
             raise Cancelled("cancelled while an expression was evaluated")
 
     def charge(self, cost: int) -> None:
@@ -114,10 +122,18 @@ class Frame:
         """
         if type(value) is List or isinstance(value, Map):
             self.elements_left -= value.weight
+            if value.weight > WORK_PER_POLL:
+                self._poll()
             if self.elements_left < 0:
                 raise EvalAbortedError(
                     f"operation cancelled: work on more than {MOST_ELEMENTS} parts of lists and maps"
                 )
+
+    def spend_beside(self, work: int) -> None:
+        """Counts work of a call that its cost leaves out. Raises Cancelled."""
+        self.beside += work
+        if work > WORK_PER_POLL:
+            self._poll()
 
     def spend_pattern(self, pattern: Value) -> None:
         """Counts a pattern that a call compiles; raises EvalAbortedError beyond the limit."""

@@ -65,7 +65,7 @@ NEAR_COST = 0.8
 
 
 def _selector_cost(manifests: Manifests) -> Iterator[Observation]:
-    for selector in manifests.selectors:
+    for selector in manifests.with_a_cost:
         cost = manifests.cost(selector)
         if NEAR_COST * cel.COST_LIMIT < cost <= cel.COST_LIMIT:
             message = f"may cost {cost:,} units, {100 * cost // cel.COST_LIMIT} % of the limit of {cel.COST_LIMIT:,}"
@@ -156,7 +156,7 @@ SELECTOR_MATCHES_NONE = Check(
 
 
 def _selector_too_expensive(manifests: Manifests) -> Iterator[Observation]:
-    for selector in manifests.selectors:
+    for selector in manifests.with_a_cost:
         if (cost := manifests.cost(selector)) > cel.COST_LIMIT:
             message = f"may cost {cost:,} units, more than the limit of {cel.COST_LIMIT:,}"
             yield Observation(selector.subject, message, selector.field, where=selector.where)

@@ -30,6 +30,10 @@ class WaitingClaim:
     path: str
 
 
+NO_DEVICE = "false"
+"""The selector of a class that is not known: no device is asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedSelector:
     """A selector of a class, or of a request."""
@@ -145,6 +149,11 @@ class Manifests:
         """All selectors that compile; those that do not are errors of the input."""
         return [*self._of_classes(), *self._of_requests()]
 
+    @cached_property
+    def with_a_cost(self) -> Sequence[CheckedSelector]:
+        """Those whose cost the API server looks at: also of requests whose class the input does not have."""
+        return [*self.selectors, *self._of_requests_without_class()]
+
     def _of_classes(self) -> Iterator[CheckedSelector]:
         for device_class in self.classes:
             subject = ObjectName("DeviceClass", device_class.name)
@@ -161,6 +170,15 @@ class Manifests:
                     whole = f"the devices of class {device_class.name}"
                     place = asked.subject, f"request {alternative.name}, "
                     yield from self._chain(place, fields, before, alternative.selectors, whole)
+
+    def _of_requests_without_class(self) -> Iterator[CheckedSelector]:
+        classes = {one.name for one in self.classes}
+        for asked in self.asked:
+            for at, alternative in alternatives_of(asked):
+                if alternative.class_name not in classes:
+                    fields = [f"{at}.selectors[{n}].cel.expression" for n in range(len(alternative.selectors))]
+                    place = asked.subject, f"request {alternative.name}, "
+                    yield from self._chain(place, fields, (NO_DEVICE,), alternative.selectors, "no device")
 
     def _chain(
         self,

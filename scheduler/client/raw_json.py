@@ -22,7 +22,12 @@ _KEYS = ("parameters", "data")
 _WORDS = frozenset({b'"', b"t", b"f", b"n"})
 _PARAMETERS, _DATA = (f'"{key}"'.encode() for key in _KEYS)
 # A quote that is not escaped, in front of a name, begins it; with a colon after it, the name is a key.
-_FREE_FORM = re.compile(rb'(?<!\\)"(?:%b)"\s*:\s*(?=[{\[\d-])' % "|".join(_KEYS).encode())
+_MEMBER = rb'(?<!\\)"(?:%b)"\s*:\s*(?=[{\[\d-])'
+_FREE_FORM = re.compile(_MEMBER % "|".join(_KEYS).encode())
+_ESCAPED = rb"\u00"
+_FREE_FORM_ESCAPED = re.compile(  # each letter as it is, or by its number
+    _MEMBER % "|".join("".join(rf"(?:{one}|\\u00(?i:{ord(one):x}))" for one in key) for key in _KEYS).encode()
+)
 _TEXT = rb'"(?:[^"\\]++|\\.)*+"'
 _PLAIN = re.compile(_TEXT + rb"|[^\s,\]}]++", re.DOTALL)
 _NAME = re.compile(rb"\s*(" + _TEXT + rb")\s*:\s*", re.DOTALL)
@@ -121,7 +126,8 @@ def _taken_out(text: bytes) -> tuple[list[bytes], list[RawJson]]:
     texts: list[bytes] = []
     values: list[RawJson] = []
     at, ends = 0, _Ends(text)
-    while (free_form := _FREE_FORM.search(text, at)) and (end := ends.of(free_form.end())):
+    member = _FREE_FORM_ESCAPED if _ESCAPED in text else _FREE_FORM
+    while (free_form := member.search(text, at)) and (end := ends.of(free_form.end())):
         texts += (text[at : free_form.end()], b"%d" % len(values))
         values.append(RawJson(text[free_form.end() : end]))
         at = end

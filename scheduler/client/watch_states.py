@@ -143,7 +143,7 @@ PAGE_LIMIT = 500
 """Objects in one page of a list, unless they are large."""
 
 _NOT_SUPPORTED = frozenset({400, 422})
-"""What a server says that does not list by watch."""
+"""What a server says that does not list by watch, or does not take a token."""
 
 
 class HistoryLost(Exception):
@@ -342,7 +342,8 @@ def _after_call(state: State[T], error: CallFailed | None) -> State[T]:
     if isinstance(state, Empty) or (isinstance(error, ApiError) and error.is_expired):
         return Empty(state.seen, state.lists_by_watch)
     if isinstance(state, InitPage):
-        return state
+        # A server that does not take its own token, such as one of another version, will not take it the next time.
+        return Empty(state.seen, state.lists_by_watch) if status in _NOT_SUPPORTED else state
     return Cut(state.seen, state.lists_by_watch)
 
 

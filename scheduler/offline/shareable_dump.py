@@ -291,7 +291,7 @@ def _compared(value: JsonValue) -> Iterator[str]:
     while rest:
         value = rest.pop()
         if isinstance(value, dict):
-            if isinstance(key := value.get("key"), str) and value.get("operator") in _COMPARES_NUMBERS:
+            if isinstance(key := value.get("key"), str) and str(value.get("operator")) in _COMPARES_NUMBERS:
                 yield key
             rest.extend(value.values())
         elif isinstance(value, list):

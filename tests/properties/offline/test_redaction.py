@@ -154,7 +154,8 @@ def any_shapes(secret: Secrets) -> Json:
 
 
 def secret_requirement(secret: Secrets) -> Json:
-    return {"matchExpressions": [{"key": secret(), "operator": "Gt", "values": [secret(), "7"]}]}
+    odd = {"key": secret(), "operator": {"name": secret()}, "effect": [secret()], "values": {"field": secret()}}
+    return {"matchExpressions": [{"key": secret(), "operator": "Gt", "values": [secret(), "7"]}, odd]}
 
 
 def shaped_objects(secret: Secrets) -> Iterator[Json]:

@@ -3,6 +3,8 @@
 import pytest
 
 import cel
+from cel.errors import Cancelled
+from cel.run.frame import COST_LIMIT
 
 DEVICE = cel.PlainDevice("d.io", {"s": ("string", "x" * 25), "l": ("ints", (1, 2, 3))})
 S = "device.attributes['d.io'].s"
@@ -122,3 +124,59 @@ UNBOUNDED = 2**64 - 1
 def test_what_has_no_bound_costs_without_bound_since_1_38(expression: str, before: int, since: int) -> None:
     estimated = [cel.compile(expression, one).estimated_cost for one in (cel.V1_37, cel.V1_38)]
     assert estimated == [before, since]
+
+
+LETTERS = 25 * 2**12
+
+
+def doubled(inner: str, times: int = 12) -> str:
+    """An expression about `t`, which is the device's text so many times doubled, as a tenant can write it."""
+    for number in range(times, 0, -1):
+        inner = f"cel.bind({'t' if number == times else f't{number}'}, t{number - 1} + t{number - 1}, {inner})"
+    return f"cel.bind(t0, {S}, {inner})"
+
+
+@pytest.mark.parametrize(
+    ("expression", "least"),
+    [
+        ("isURL(t)", LETTERS // 10),
+        ("isURL('http://a/' + t)", LETTERS // 10),
+        ("duration(t) == duration('1s')", LETTERS // 10),
+        ("'%s'.format([t.split('')]) == ''", 16 * LETTERS),
+        ("t.split('').isSorted()", 4 * LETTERS),
+        ("t.split('').indexOf('a') == 0", 4 * LETTERS),
+        ("t.split('').min() == ''", 4 * LETTERS),
+    ],
+)
+def test_work_is_as_much_as_a_call_reads_whatever_its_cost(expression: str, least: int) -> None:
+    assert cel.compile(doubled(expression)).judge(DEVICE).work >= least
+
+
+def test_work_is_as_much_as_a_text_has_characters_that_are_asked_for_by_a_number() -> None:
+    template, numbers = "%.65535e" * 100, ",".join(["1.0"] * 100)
+    assert cel.compile(f"'{template}'.format([{numbers}]) == ''").judge(DEVICE).work >= 100 * 65_535 // 32
+
+
+@pytest.mark.parametrize("call", ["'%s'.format([l]) == ''", "isURL(t)", "duration(t) == duration('1s')", "l == [t]"])
+def test_no_call_that_is_much_work_is_made_once_the_caller_has_cancelled(call: str) -> None:
+    calls, asked = 9, list[bool]()
+
+    def is_cancelled() -> bool:
+        asked.append(len(asked) > 1)
+        return asked[-1]
+
+    program = cel.compile(doubled(f"cel.bind(l, t.split(''), l.size() == 0 || {' || '.join([call] * calls)})"))
+    with pytest.raises(Cancelled):
+        program.judge(DEVICE, is_cancelled)
+    assert asked == [False, False, True]
+
+
+@pytest.mark.parametrize("inner", ["t.split('').size() > 0", "t.findAll('(a|xx)*?').size() > 0"])
+def test_call_that_is_aborted_is_as_much_work_as_an_evaluation_may_be(inner: str) -> None:
+    judged = cel.compile(doubled(inner, 16)).judge(DEVICE)
+    assert "operation cancelled" in str(judged.found)
+    assert judged.work >= COST_LIMIT
+
+
+def test_list_that_was_made_is_work_also_where_it_costs_too_much() -> None:
+    assert cel.compile(f"lists.range({COST_LIMIT}).size() > 0").judge(DEVICE).work >= COST_LIMIT

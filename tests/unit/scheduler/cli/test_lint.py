@@ -216,6 +216,15 @@ def test_a_selector_above_the_cost_limit_is_an_error() -> None:
     assert message.endswith(f"more than the limit of {cel.COST_LIMIT:,}")
 
 
+def test_a_selector_above_the_cost_limit_is_an_error_also_without_its_class() -> None:
+    inner = "true"
+    for name in "dcba":
+        inner = f'device.attributes["{DRIVER}"].all({name}, {inner})'
+    [(rule, subject, _, message)] = found([asking(inner)])
+    assert (rule, subject) == ("selector-too-expensive", "ResourceClaim/default/c")
+    assert message.endswith(f"more than the limit of {cel.COST_LIMIT:,}")
+
+
 def test_a_selector_near_the_cost_limit_is_a_warning() -> None:
     nine = "[1,2,3,4,5,6,7,8,9].all"
     every = f"{nine}(a, {nine}(b, {nine}(c, {nine}(d, a + b + c + d > 0))))"

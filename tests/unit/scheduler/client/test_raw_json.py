@@ -38,6 +38,15 @@ def test_free_form_json_is_kept_as_text(text: str, value: str) -> None:
     assert dumps(loads(written)) == written
 
 
+@pytest.mark.parametrize("key", [r"par\u0061meters", r"\u0064ata", r"para\u006Deters", r"para\u006deters"])
+@pytest.mark.parametrize("number", [0, 5, -1, 1.5])
+def test_key_that_is_written_with_escapes_is_the_same_key(key: str, number: float) -> None:
+    text = b'{"%s":%s,"x":{"data":{"a":1}}}' % (key.encode(), orjson.dumps(number))
+    found = loads(text)
+    assert found == {orjson.loads(f'"{key}"'): RawJson(orjson.dumps(number)), "x": {"data": RawJson(b'{"a":1}')}}
+    assert loads_leniently(text) == found
+
+
 def test_text_and_words_under_such_a_key_are_read_as_all_else() -> None:
     text = b'{"data":"a","parameters":null,"x":{"data":true}}'
     assert loads(text) == {"data": "a", "parameters": None, "x": {"data": True}}

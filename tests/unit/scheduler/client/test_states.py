@@ -65,6 +65,12 @@ def test_first_page_asks_for_the_newest_and_the_next_for_what_follows() -> None:
     assert query_of(state) == {"limit": "500", "continue": "token"}
 
 
+@pytest.mark.parametrize("status", [400, 422])
+def test_list_whose_token_is_refused_begins_anew(status: int) -> None:
+    state, reported = walked(BY_PAGES_FROM_7, [Page((A,), "token", 7), refused(status)])
+    assert (state, reported) == (BY_PAGES_FROM_7, [])
+
+
 def test_list_by_watch_is_reported_at_its_end_with_what_changed_meanwhile() -> None:
     assert query_of(Empty()) == {
         "watch": "1",
