@@ -262,6 +262,9 @@ async def pause(binder: Binder, attempt: Attempt, error: CallFailed, subject: st
 
 def ended(attempt: Attempt, error: CallFailed, subject: str) -> AttemptEnded:
     """What the attempt ends with for a write that is not sent again. What is put off counts against the namespace."""
-    if write_outcome(error) is WriteOutcome.PUT_OFF:
-        attempt.slot.failed(str(error))
+    match write_outcome(error):
+        case WriteOutcome.PUT_OFF:
+            attempt.slot.failed(str(error))
+        case WriteOutcome.DENIED:
+            attempt.slot.denied(str(error))
     return AttemptEnded(outcome_of(error, subject))

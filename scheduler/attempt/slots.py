@@ -78,7 +78,10 @@ QUICK_BESIDE_MAX = 80
 
 
 class _Limit(NamedTuple):
-    """Of a namespace where writes fail. most: attempts. reason: of the last failure, which was at this time."""
+    """Of a namespace where writes fail. most: attempts. reason: why the last one failed, with an answer or without.
+
+    failed_at: when the last one without an answer did.
+    """
 
     most: int
     reason: str
@@ -287,6 +290,11 @@ class Slots:
         while self._is_over(next(iter(self._limits.values()))):
             del self._limits[next(iter(self._limits))]
 
+    def denied(self, namespace: str, reason: str) -> None:
+        """A write in the namespace was denied; if it has a limit, that is why its pods wait from now on."""
+        if limit := self._limits.get(namespace):
+            self._limits[namespace] = limit._replace(reason=reason)
+
     def lost(self) -> None:
         """An attempt lost its devices to another scheduler."""
         self._uncontended = max(self._uncontended // 2, min(CONTENDED_LEAST, self._most))
@@ -401,6 +409,10 @@ class Slot:
     def failed(self, reason: str) -> None:
         """A write of the attempt failed because the API server did not answer."""
         self._slots.failed(self._namespace, reason)
+
+    def denied(self, reason: str) -> None:
+        """A write of the attempt was denied."""
+        self._slots.denied(self._namespace, reason)
 
     def succeeded(self) -> None:
         """All writes of the attempt succeeded."""

@@ -133,7 +133,7 @@ class Ledger:
         # A counter set that the watch has not shown yet has nothing: that is unknown, and not too little.
         overlaps = [one for one in self._overlaps(update) if not (one.lack and one.device in unknown)]
         if overlaps:
-            return _of_overlap(overlaps[0], update.claim.namespace)
+            return _of_overlap(overlaps[0], self._reader(update.claim))
         for device, lack in unknown.items():
             return _of_unknown(device, lack, self._generation(device))
         return self._excess(update.claim)
@@ -146,7 +146,17 @@ class Ledger:
         if exceeded is None:
             return None
         limit, added = exceeded
-        return Denial(LIMIT, f"claim {claim}: {limit.text(added)}")
+        text = limit.text(added) if self._reader(claim) else "a limit of its namespace leaves too little"
+        return Denial(LIMIT, f"claim {claim}: {text}")
+
+    def _reader(self, claim: Claim) -> str:
+        """The namespace whose writers read the answer; empty for a claim that the watch has not shown there.
+
+        It may be invented by somebody who wants to know what others have: nobody guesses the uid of one that is not.
+        """
+        holding = self._cluster.claims.holding(claim.uid)
+        watched = holding.watched if holding is not None else None
+        return claim.namespace if watched and watched.claim.namespace == claim.namespace else ""
 
     def is_behind(self, update: Update) -> bool:
         """Whether the watch has not shown the claim as the update builds on it.
@@ -320,15 +330,22 @@ def _negative_share(claim: Claim) -> Denial | None:
     return None
 
 
-def _of_overlap(overlap: Overlap, namespace: str) -> Denial:
+def _of_overlap(overlap: Overlap, reader: str) -> Denial:
     claims = sorted((held.counted for held in overlap.others.values() if held.counted), key=str)
     names = tuple(map(str, claims))
-    holders = holders_text([(name, 1) for name in names], reader=namespace, noun="claim ") if names else ""
+    holders = _holders(names, reader) if names else ""
     if not overlap.lack:
         return Denial(DEVICE, f"device {overlap.device} is held by {holders}", names)
     cause = CAPACITY if overlap.lack.startswith("capacity ") else COUNTERS
     rest = f", the rest is held by {holders}" if claims else ""
     return Denial(cause, f"device {overlap.device} needs more of {overlap.lack} than is left{rest}", names)
+
+
+def _holders(names: Sequence[str], reader: str) -> str:
+    """Those of the reader's namespace by name, none where it is not known."""
+    if reader:
+        return holders_text([(name, 1) for name in names], reader=reader, noun="claim ")
+    return "another claim" if len(names) == 1 else f"{len(names)} other claims"
 
 
 def _of_unknown(device: DeviceID, lack: str, generation: int) -> Denial:

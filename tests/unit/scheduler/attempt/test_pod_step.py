@@ -4,13 +4,14 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from scheduler.attempt.attempt import Attempt, WrittenPod
+from scheduler.attempt.attempt import Attempt, WrittenPod, ended
 from scheduler.attempt.binder import Binder, CurrentSteps, WatchedChanges
 from scheduler.attempt.claim_objects import Intent
 from scheduler.attempt.decision import Bound, Decision, PodKey
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.steps.pod import Bind
 from scheduler.client.errors import ApiError, ApiStatus
+from scheduler.core_v1.pod import Pod
 from tests.builders import a_pod
 
 
@@ -39,11 +40,25 @@ def test_pod_that_is_changed_all_the_time_is_read_right_before_it_is_bound() -> 
         progress=CurrentSteps(float),
         changes=WatchedChanges(),
     )
-    attempt = Attempt(
-        Decision(PodKey.of(pod), "node-0", (), 1),
-        Intent("ours", 1, "process", pod.uid, "node-0", 1),
-        Slots(1, float).take(pod.namespace),
-        WrittenPod("1", {}),
-    )
+    attempt = an_attempt(pod, Slots(1, float))
     assert asyncio.run(Bind(cast(Binder, binder), attempt).do()) == Bound("node-0")
     assert attempt.pod.failures == 1
+
+
+def test_limit_of_a_namespace_whose_webhook_was_down_names_what_it_denies_now() -> None:
+    slots = Slots(1, float)
+    attempt = an_attempt(a_pod(), slots)
+    attempt.slot.failed("500 InternalError: failed calling webhook")
+    denial = ApiStatus("Forbidden", 'admission webhook "w.example" denied the request: no')
+    ended(attempt, ApiError("PUT /a", 403, denial), "claim a")
+    assert slots.objection("default").endswith("1 at a time: PUT /a: 403 Forbidden: " + denial.message)
+
+
+def an_attempt(pod: Pod, slots: Slots) -> Attempt:
+    """An attempt to bind the pod, which has a slot."""
+    return Attempt(
+        Decision(PodKey.of(pod), "node-0", (), 1),
+        Intent("ours", 1, "process", pod.uid, "node-0", 1),
+        slots.take(pod.namespace),
+        WrittenPod("1", {}),
+    )

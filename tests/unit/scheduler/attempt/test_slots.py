@@ -65,6 +65,29 @@ def test_each_failure_halves_the_limit_of_its_namespace_down_to_one(slots: Slots
     assert slots.objection("good") == ""
 
 
+def test_limit_names_why_the_last_write_failed_also_where_a_webhook_that_was_down_denies_now(slots: Slots) -> None:
+    slot = slots.take("bad")
+    for _ in range(3):
+        slot.failed("500 webhook is down")
+    slot.denied("403 no")
+    assert slots.objection("bad") == "writes in namespace bad fail, and its pods are tried 1 at a time: 403 no"
+    other = slots.take("good")
+    other.denied("403 no")
+    assert slots.objection("good") == ""
+
+
+def test_denials_do_not_prolong_a_limit() -> None:
+    now = 0.0
+    slots = Slots(1, lambda: now)
+    slot = slots.take("bad")
+    slot.failed("500")
+    now = FAILING_S - 1
+    slot.denied("403 no")
+    assert slots.objection("bad")
+    now = FAILING_S
+    assert slots.objection("bad") == ""
+
+
 def test_successes_bring_the_limit_back(slots: Slots) -> None:
     slot = slots.take("bad")
     for _ in range(3):

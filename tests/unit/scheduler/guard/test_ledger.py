@@ -286,3 +286,17 @@ def test_devices_of_open_updates_have_a_bound(monkeypatch: pytest.MonkeyPatch) -
     assert ledger.admit(Update(claim, 1), 75.0) is None
     assert ledger.expire(80.0) == 2
     assert ledger.admit(Update(with_devices("other", a_result("alone")), 1), 155.0) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "holder"), [(True, "claim default/held"), (False, "another claim")], ids=["known", "may be invented"]
+)
+def test_only_a_claim_that_the_watch_has_shown_is_told_who_holds_a_device(*, shown: bool, holder: str) -> None:
+    cluster = a_cluster("a")
+    cluster.set_claim(an_object(with_devices("held", a_result("a"))), 3)
+    if shown:
+        cluster.set_claim(an_object(with_devices("new")), 4)
+    refusal = Ledger(cluster).refusal(Update(with_devices("new", a_result("a")), 5))
+    assert refusal is not None
+    assert refusal.message == f"device {a_result('a').id} is held by {holder}"
+    assert refusal.names == ("default/held",)

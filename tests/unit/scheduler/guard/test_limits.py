@@ -11,20 +11,27 @@ def most(number: int, *, soft: bool = False, name: str = "few") -> TenantLimit:
     return TenantLimit(name, Namespaces(frozenset({"default"})), CountedDevices(), number * ONE_DEVICE, soft=soft)
 
 
-def a_ledger(*limits: TenantLimit, held: tuple[str, ...] = ()) -> Ledger:
-    """Of four devices. held: by one claim, as the watch shows it."""
+def a_ledger(*limits: TenantLimit, held: tuple[str, ...] = (), shown: str = "") -> Ledger:
+    """Of four devices. held: by one claim, as the watch shows it. shown: a claim that it shows without devices."""
     cluster = a_cluster("a", "b", "c", "d")
     cluster.set_limits(limits)
     if held:
         cluster.set_claim(an_object(with_devices("held", *map(a_result, held))), 3)
+    if shown:
+        cluster.set_claim(an_object(with_devices(shown)), 4)
     return Ledger(cluster)
 
 
 def test_update_beyond_a_limit_is_refused_by_its_name() -> None:
-    ledger = a_ledger(most(2), held=("a",))
+    ledger = a_ledger(most(2), held=("a",), shown="new")
     assert cause(ledger, "new", a_result("b")) == ""
     refusal = ledger.refusal(Update(with_devices("new", a_result("b"), a_result("c")), 5))
     assert refusal == Denial(LIMIT, "claim default/new: limit few: 1 of 2 in use, 2 more requested")
+
+
+def test_claim_that_may_be_invented_is_not_told_what_its_namespace_uses() -> None:
+    refusal = a_ledger(most(1), held=("a",)).refusal(Update(with_devices("new", a_result("b")), 5))
+    assert refusal == Denial(LIMIT, "claim default/new: a limit of its namespace leaves too little")
 
 
 def test_allowed_update_counts_before_the_watch_shows_it() -> None:
