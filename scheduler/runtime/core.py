@@ -158,6 +158,11 @@ def silent(reflectors: Reflectors, now: float) -> str:
     return "; ".join(_said(reflector, f"not heard for {reflector.silence_s(now):.0f} s") for reflector in dead)
 
 
+def _shows(reflector: Reflector[Any], version: int, now: float) -> bool:
+    """Whether the watch has shown everything up to the version, or has had nothing to show for a while."""
+    return reflector.store.resource_version >= version or reflector.silence_s(now) >= STILL_S
+
+
 def _said(reflector: Reflector[Any], what: str) -> str:
     return f"{reflector.name}: {what}{f' ({reflector.trouble})' if reflector.trouble else ''}"
 
@@ -221,6 +226,12 @@ _MARK = ANNOTATION.encode()
 
 CHECK_S = 5.0
 """How often the invariants are looked at, and attempts that take long."""
+
+STILL_S = 15.0
+"""A watch that has been silent for so long is not behind the others."""
+
+LASTS_S = 60.0
+"""What is wrong for so long is no matter of watches, whatever their versions: kinds may have an etcd of their own."""
 
 AGAIN_S = 1.0
 """How long after a failure a component of the program restarts."""
@@ -433,21 +444,27 @@ class Core:
 
     async def _check_all_the_time(self) -> None:
         await self.watched.filled()
-        seen: set[Violation] = set()
+        seen: dict[Violation, tuple[float, int]] = {}
         while True:
             await asyncio.sleep(CHECK_S)
             self.binder.progress.log_late()
-            violations = self.cluster.violations()
+            violations, now = self.cluster.violations(), time.monotonic()
             # What is seen once may be a race that a writer is about to give up.
-            reported, self._violations = (
-                set(self._violations),
-                [violation for violation in violations if violation in seen],
-            )
-            for violation in self._violations:
+            lasting = [one for one in violations if one in seen and self._lasts(*seen[one], now)]
+            reported, self._violations = {*self._violations}, lasting
+            for violation in lasting:
                 if violation not in reported:
                     self._reporter.violated(violation)
-            seen = set(violations)
+            newest = max(reflector.store.resource_version for reflector in self.watched)
+            seen = {one: seen.get(one, (now, newest)) for one in violations}
             self._updates.log_exceeded(self.only_held)
+
+    def _lasts(self, since: float, newest: int, now: float) -> bool:
+        """Whether no watch is behind any more. since: when it was first seen; newest: what any watch had shown then.
+
+        A claim that was given back with its pod may be shown long before the pod: pods may be a hundred times larger.
+        """
+        return now - since >= LASTS_S or all(_shows(reflector, newest, now) for reflector in self.watched)
 
     def _is_bound(self, pod_uid: str) -> bool:
         return self.cluster.pods.bound(pod_uid) is not None

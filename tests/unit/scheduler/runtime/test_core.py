@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 import pytest
@@ -13,7 +13,7 @@ from scheduler.client.errors import CallFailed, Unanswered
 from scheduler.plugins.profile import Profile
 from scheduler.runtime import core
 from scheduler.runtime.configuration import Configuration
-from scheduler.runtime.core import Core, Reporter, Site
+from scheduler.runtime.core import LASTS_S, STILL_S, Core, Reporter, Site
 from scheduler.runtime.metrics import Metrics
 from scheduler.state.invariants import Violation
 from tests.builders import kubernetes
@@ -90,23 +90,56 @@ def test_one_that_leads_lists_the_claims_until_it_has_them_and_has_the_epoch_of_
     assert next(answers, "none is left") == "none is left"
 
 
-def test_violation_is_reported_once_it_was_seen_twice_and_not_again_while_it_lasts(
+def reported(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lasting, passing = (Violation("I1", subject, "twice") for subject in ("lasting", "passing"))
-    looks = iter([[lasting, passing], [lasting], [lasting], [], [lasting], [lasting]])
+    looks: Iterable[list[Violation]],
+    before_each: Callable[[Core], None] = lambda _: None,
+) -> list[Violation]:
+    """What is reported. looks: what each look finds."""
     heard = CoreHeard()
     parts = a_core(heard)
+    left = iter(looks)
 
     async def filled() -> None:
         pass
 
     async def sleep(_: float) -> None:
-        pass
+        before_each(parts)
 
     monkeypatch.setattr(parts.watched, "filled", filled)
-    monkeypatch.setattr(parts.cluster, "violations", lambda: next(looks))
+    monkeypatch.setattr(parts.cluster, "violations", lambda: next(left))
     monkeypatch.setattr("scheduler.runtime.core.asyncio.sleep", sleep)
     with pytest.raises(RuntimeError, match="StopIteration"):
         asyncio.run(parts._check_all_the_time())
-    assert heard.violations == [lasting, lasting]
+    return heard.violations
+
+
+def test_violation_is_reported_once_it_was_seen_twice_and_not_again_while_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lasting, passing = (Violation("I1", subject, "twice") for subject in ("lasting", "passing"))
+    looks = [[lasting, passing], [lasting], [lasting], [], [lasting], [lasting]]
+    assert reported(monkeypatch, looks) == [lasting, lasting]
+
+
+@pytest.mark.parametrize(
+    ("pods", "silence_s", "passed_s", "expected"),
+    [(6, 0.0, 0.0, 0), (7, 0.0, 0.0, 1), (6, STILL_S, 0.0, 1), (6, 0.0, LASTS_S, 1)],
+    ids=["behind", "has shown it", "has nothing to show", "lasts"],
+)
+def test_violation_is_not_reported_while_a_watch_is_behind(
+    monkeypatch: pytest.MonkeyPatch, pods: int, silence_s: float, passed_s: float, expected: int
+) -> None:
+    """As of a pod that has gone with its claim, which the watch of claims shows before."""
+    now = 1000.0
+    monkeypatch.setattr("scheduler.runtime.core.time.monotonic", lambda: now)
+
+    def before_each(parts: Core) -> None:
+        nonlocal now
+        for reflector in parts.watched:
+            reflector.store.resource_version, reflector._heard_at = 7, now
+        parts.watched.pods.store.resource_version = pods
+        parts.watched.pods._heard_at = now - silence_s
+        now += passed_s
+
+    assert len(reported(monkeypatch, [[Violation("I2", "pod", "not allocated")]] * 2, before_each)) == expected
