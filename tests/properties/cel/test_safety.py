@@ -1,11 +1,15 @@
 """Untrusted text: whatever it is, it is refused or answered, within its cost, and in the same way every time."""
 
+import re
 from random import Random
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cel
+from cel.check.checker import declared_in
+from cel.check.overloads import Overload
 from cel.syntax import parser
 from cel.syntax.macros import MACROS
 from tests.generators.devices import devices
@@ -42,14 +46,15 @@ TOKENS = [
         "\0",
     ],
 ]
+WRITTEN = re.compile(r"[a-zA-Z][.\w]*")
 DEVICE = cel.PlainDevice("d.io", {"i": ("int", 1), "l": ("strings", ("a", "b"))})
 
 texts = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(TOKENS), max_size=25).map("".join))
 
 
-def compiled(text: str) -> cel.Program | cel.CompileError:
+def compiled(text: str, environment: cel.Environment = cel.V1_37) -> cel.Program | cel.CompileError:
     try:
-        return cel.compile(text)
+        return cel.compile(text, environment)
     except cel.CompileError as error:
         return error
 
@@ -68,6 +73,30 @@ def test_any_text_is_refused_or_answered(text: str) -> None:
     outcome = program.run(DEVICE)
     assert isinstance(outcome.value, bool) or outcome.error is not None
     assert 0 <= program.estimated_cost < 2**64
+
+
+VALUES = ["1", "2u", "1.5", "true", "null", "b'x'", "'a%s'", "''", "['a']", "{'a': 1}", "optional.none()"]
+VALUES += ["semver('1.0.0')", "quantity('1')", "duration('1s')", "timestamp(0)"]
+DRAWS = 30
+
+
+@pytest.mark.parametrize("environment", [cel.V1_36, cel.V1_37, cel.V1_38], ids=["1.36", "1.37", "1.38"])
+def test_any_function_refuses_or_answers_values_of_any_type(environment: cel.Environment) -> None:
+    """Of which the checker knows nothing: a call finds out as it runs, and so does what counts its work."""
+    random = Random(1)  # noqa: S311 - cases of a test
+    functions = {name: one for name, one in declared_in(environment).functions.items() if WRITTEN.fullmatch(name)}
+    for name, function in functions.items():
+        overloads = [one for one in function.overloads for _ in range(DRAWS)]
+        programs = [compiled(call_of(random, one, name), environment) for one in overloads]
+        outcomes = [one.run(DEVICE) for one in programs if isinstance(one, cel.Program)]
+        assert outcomes, name
+        assert all(isinstance(one.value, bool) or one.error is not None for one in outcomes)
+
+
+def call_of(random: Random, overload: Overload, name: str) -> str:
+    operands = [f"dyn({random.choice(VALUES)})" for _ in overload.parameters]
+    receiver = f"{operands.pop(0)}." if overload.member else ""
+    return f"dyn({receiver}{name}({', '.join(operands)})) == true"
 
 
 @given(st.integers(0, 2**32))

@@ -102,10 +102,17 @@ def of_the_extender(cluster: Cluster, world: World) -> Iterator[str]:
 
 
 def of_the_guard(cluster: Cluster, theirs: list[Claim]) -> Iterator[str]:
-    for claim in theirs:
-        mine = replace(claim, namespace="default", name="mine", uid="uid-mine")
-        refusal = Ledger(cluster).refusal(Update(mine, 1))
-        yield refusal.message if refusal else ""
+    """Once asked about claims that are made up, once about claims that the watch has shown."""
+    mine = [
+        replace(claim, namespace="default", name=f"mine-{number}", uid=f"uid-mine-{number}")
+        for number, claim in enumerate(theirs)
+    ]
+    for is_known in (False, True):
+        for claim in mine:
+            if is_known:
+                cluster.set_claim(watched(replace(claim, allocation=None)), 1)
+            refusal = Ledger(cluster).refusal(Update(claim, 1))
+            yield refusal.message if refusal else ""
 
 
 def of_lost_races(cluster: Cluster, theirs: list[Claim]) -> Iterator[str]:
