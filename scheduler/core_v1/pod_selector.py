@@ -98,7 +98,7 @@ class _BudgetSpecFields(ObjectFields):
 
 class _BudgetStatusFields(ObjectFields):
     disruptionsAllowed: Int32 = 0  # noqa: N815 - the API's name
-    disruptedPods: dict[str, str] | None = None  # noqa: N815 - the API's name
+    disruptedPods: dict[str, str | None] | None = None  # noqa: N815 - the API's name
 
 
 class _BudgetFields(ObjectFields):

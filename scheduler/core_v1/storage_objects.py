@@ -6,7 +6,6 @@ These are CSIDriver, CSINode, CSIStorageCapacity and VolumeAttachment.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
@@ -19,7 +18,6 @@ from scheduler.core_v1.object_fields import (
     OwnerFields,
     SelectorTermFields,
     metadata_errors,
-    name_error,
     selector_of,
     typed,
 )
@@ -385,10 +383,8 @@ def decode_persistent_volume_claim(
     fields, errors = typed(_VolumeClaimFields, raw)
     if fields is None:
         return None, errors
-    requests = _requests(fields.spec)
+    requests = _requests(fields.spec)  # of the name of its volume, the API server takes any text
     errors = (*metadata_errors(fields.metadata), *amount_errors("spec.resources.requests", requests))
-    if fields.spec.volumeName:
-        errors = (*errors, *name_error("spec.volumeName", fields.spec.volumeName, names.long_name))
     return (None, errors) if errors and validate else (_claim(fields, requests), ())
 
 
@@ -558,11 +554,10 @@ def decode_csi_storage_capacity(
     fields, errors = typed(_CSIStorageCapacityFields, raw)
     if fields is None:
         return None, errors
-    reported = {"capacity": fields.capacity, "maximumVolumeSize": fields.maximumVolumeSize}
-    negative = (
-        FieldError(name, one.text, "must not be negative") for name, one in reported.items() if one and one.sign < 0
-    )
-    if validate and (errors := (*metadata_errors(fields.metadata), *negative)):
+    errors = tuple(metadata_errors(fields.metadata))
+    if fields.capacity and fields.capacity.sign < 0:  # the API server looks at no other amount
+        errors = (*errors, FieldError("capacity", fields.capacity.text, "must not be negative"))
+    if validate and errors:
         return None, errors
     # The largest single volume is the more precise of both: what is left may lie in several pools.
     largest = fields.capacity if fields.maximumVolumeSize is None else fields.maximumVolumeSize
