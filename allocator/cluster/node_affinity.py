@@ -99,6 +99,11 @@ def term_problem(term: Term) -> str:
     return (_term_problem if words <= USUAL_WORDS else _term_problem.__wrapped__)(term)
 
 
+def is_refused(term: Term) -> bool:
+    """Whether the API server refuses the term in a pod: it stores what compares a label with no integer."""
+    return any(map(_shape_problem, term.expressions)) or any(map(_field_problem, term.fields))
+
+
 @lru_cache(maxsize=4096)
 def _term_problem(term: Term) -> str:
     problems = [*map(_expression_problem, term.expressions), *map(_field_problem, term.fields)]
@@ -106,6 +111,10 @@ def _term_problem(term: Term) -> str:
 
 
 def _expression_problem(requirement: Requirement) -> str:
+    return _shape_problem(requirement) or _number_problem(requirement)
+
+
+def _shape_problem(requirement: Requirement) -> str:
     operator, values = requirement.operator, requirement.values
     if operator not in _VALUES:
         return f"{requirement.key}: {operator!r} is not a valid operator of a node selector"
@@ -114,7 +123,12 @@ def _expression_problem(requirement: Requirement) -> str:
         return (
             f"{requirement.key}: {operator} takes {wanted} value{'s' if wanted == 'some' else ''}, not {list(values)}"
         )
-    if wanted == "one" and _integer(values[0]) is None:
+    return ""
+
+
+def _number_problem(requirement: Requirement) -> str:
+    operator, values = requirement.operator, requirement.values
+    if _VALUES[operator] == "one" and _integer(values[0]) is None:
         return f"{requirement.key}: {operator} takes an integer, not {values[0]!r}"
     return ""
 

@@ -18,7 +18,7 @@ from allocator.api.allocation import Consumer
 from allocator.api.findings import step_text
 from allocator.api.metadata import Metadata, owner_errors
 from allocator.api.versions import GROUP, SERVED
-from allocator.cluster.node_affinity import NAME_FIELD, term_problem
+from allocator.cluster.node_affinity import NAME_FIELD, is_refused, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
 from scheduler.core_v1.custom_pods import made_template
@@ -421,6 +421,8 @@ class _InventoryReader:
     def _warn_of_senseless(self, found: RawObject, kind: str, decoded: object) -> None:
         for warning in _senseless(decoded):
             self._warn(found, kind, warning, FindingReason.REFUSED)
+        for warning in _matching_no_node(decoded):
+            self._warn(found, kind, warning, FindingReason.UNUSED)
         pod = _pod_in(decoded)
         spec = pod.raw.get("spec") if pod else None
         for unknown in unknown_claim_fields(spec) if isinstance(spec, dict) else ():
@@ -512,14 +514,24 @@ def _senseless_taints(node: Node) -> Iterator[str]:
             yield f"{error}; it keeps no pod away"
 
 
+_AFFINITY = "the required node affinity"
+
+
+def _matching_no_node(decoded: object) -> Iterator[str]:
+    """Warnings about terms of the required node affinity that the API server stores."""
+    pod = _pod_in(decoded)
+    for position, term in enumerate(pod.affinity or ()) if pod else ():
+        if not is_refused(term) and (problem := term_problem(term)):
+            yield f"nodeSelectorTerms[{position}] of {_AFFINITY}: {problem}; no node matches it"
+
+
 def _senseless_terms(pod: Pod) -> Iterator[str]:
-    selector = "the required node affinity"
     if pod.affinity == ():
-        yield f"{selector}: must have at least one of nodeSelectorTerms; no node matches it"
+        yield f"{_AFFINITY}: must have at least one of nodeSelectorTerms; no node matches it"
     for position, term in enumerate(pod.affinity or ()):
-        at = f"nodeSelectorTerms[{position}] of {selector}"
-        if problem := term_problem(term):
-            yield f"{at}: {problem}; no node matches it"
+        at = f"nodeSelectorTerms[{position}] of {_AFFINITY}"
+        if is_refused(term):
+            yield f"{at}: {term_problem(term)}; no node matches it"
         for key in dict.fromkeys(one.key for one in term.fields if one.key != NAME_FIELD):
             yield f"{at}: {step_text(key)}: nodes can be selected only by the field {NAME_FIELD}"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scheduler.client.watch_states import Undecodable
-from scheduler.input.documents import Place, RawObject
+from scheduler.input.documents import FindingReason, Place, RawObject
 from scheduler.input.inventory import take_inventory
 from scheduler.kinds import BY_NAME
 from tests.controlplane.contents import ensure_namespace
@@ -83,13 +83,15 @@ def stored(server: RestClient, base: Json, raw: Json, path: Path, value: str) ->
 
 
 def refusals(found: Json) -> Iterator[str]:
-    """Why the watch or the commands do not take an object."""
+    """Why the watch or the commands do not take an object, or say that the API server does not."""
     try:
         if found["kind"] not in ONLY_IN_FILES:
             BY_NAME[found["kind"]].watch_decoder(found)
     except Undecodable as error:
         yield str(error)
-    yield from map(str, take_inventory([RawObject(Place("input.yaml", 1), found)]).errors)
+    inventory = take_inventory([RawObject(Place("input.yaml", 1), found)])
+    yield from map(str, inventory.errors)
+    yield from (str(one) for one in inventory.warnings if one.reason is FindingReason.REFUSED)
 
 
 @pytest.mark.parametrize("name", OBJECTS_BY_NAME)
