@@ -352,7 +352,8 @@ def constraint_errors(path: str, fields: SpreadConstraintFields) -> Iterator[Fie
         yield FieldError(f"{path}.maxSkew", fields.maxSkew, "must be at least 1")
     if fields.minDomains is not None and fields.minDomains < 1:
         yield FieldError(f"{path}.minDomains", fields.minDomains, "must be at least 1")
-    yield from name_error(f"{path}.topologyKey", fields.topologyKey, names.label_key)
+    if not fields.topologyKey:  # the API server takes every other text, also what no label can be called
+        yield FieldError(f"{path}.topologyKey", None, "is required")
 
 
 def unknown_words(spec: Mapping[str, Any]) -> Iterator[tuple[FieldError, str]]:

@@ -64,6 +64,9 @@ TAKEN: Mapping[str, Spec] = {
         "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}]
     },
     "anti-affinity": apart(namespaceSelector={}, labelSelector={"matchLabels": {"a": "b"}}),
+    "spread over what no label can be called": {
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "a b", "whenUnsatisfiable": "DoNotSchedule"}]
+    },
     "a claim for a container": {
         **of_container(claims=[{"name": "gpu", "request": "one"}]),
         "resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}],
