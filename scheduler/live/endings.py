@@ -261,6 +261,14 @@ class Endings:
         if has_waited and (standing is None or standing.reason != "SchedulerError"):
             self.report_reason(entry.pod, "SchedulerError", problem)
 
+    def hold_back(self, entry: QueuedPod, problem: str, started: float, until: float) -> None:
+        """Delay a pod, since others go first; a pod that was not tried yet is told so if it takes long."""
+        self._queue.held(entry.pod.uid, started, until, why=problem)
+        standing = pod_calls.current(entry.pod.conditions)
+        was_tried = standing is not None and standing.reason != "SchedulingGated"
+        if not was_tried and until - (entry.first or started) >= REPORT_S:
+            self.report_reason(entry.pod, "SchedulerError", problem)
+
     def fail(self, entry: QueuedPod, reason: str, started: float) -> None:
         """An error: the pod is told, and tried again after its backoff."""
         self.report_reason(entry.pod, "SchedulerError", reason)

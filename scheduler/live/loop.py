@@ -77,7 +77,7 @@ SHARE_S = 1.0
 
 LEFT = "another process is at work on the pod's claims"
 OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
-"""Why a pod is held, in `/debug/queue`."""
+"""Why a pod is held: in `/debug/queue`, and the last one in its condition if it waits for long."""
 
 
 class Loop:
@@ -312,7 +312,7 @@ class Loop:
         elif problem := self._attempts.objection(namespace):
             self._endings.hold(entry, problem, started)
         elif (until := self._lets_others_go_first_until(entry, started)) > started:
-            self._queue.held(entry.pod.uid, started, until, why=OTHERS_FIRST)
+            self._endings.hold_back(entry, OTHERS_FIRST, started, until)
         else:
             return False
         return True

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache, partial
 from http import HTTPStatus
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 from urllib.parse import urlsplit
 
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -212,6 +212,9 @@ _RECEIVED = 1 << 16
 Left to itself, it holds megabytes; and what has come is deciphered in one go, while all others wait.
 """
 
+_PART = 1 << 11
+"""Bytes that are parsed before it is seen whether the rest of them is a body."""
+
 _EXHAUSTED_S = 1.0
 """Pause after a failed accept, such as when the process has no file descriptor left."""
 
@@ -369,9 +372,25 @@ async def _without_server(_: web.Request, response: web.StreamResponse) -> None:
 
 
 class _Handler(web.RequestHandler):
-    """aiohttp's, which reports no errors of clients: of those that leave early, or speak another protocol."""
+    """aiohttp's, which reads no bodies, and reports no errors of clients that leave early or speak another protocol.
 
-    __slots__ = ()
+    Of a body in chunks of a byte, 100 kB would take as long as many answers, before anybody has asked for it.
+    """
+
+    __slots__ = ("_has_body",)
+
+    def __init__(self, server: web.Server, **options: Any) -> None:
+        """options: of aiohttp's, of their own types."""
+        super().__init__(server, **options)
+        self._has_body = False
+
+    def data_received(self, data: bytes) -> None:
+        """Take the heads of requests. A body that does not end with its head is the last that the client sends."""
+        for start in range(0, len(data), _PART):
+            if self._has_body:
+                return
+            super().data_received(data[start : start + _PART])
+            self._has_body = any(not body.is_eof() for _, body in self._messages)
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -429,11 +448,11 @@ class _ApplicationService:
 
     def __call__(self) -> asyncio.BaseProtocol:
         assert self.server is not None
-        # No access log, as the documentation of aiohttp has it, if not its types.
+        # No access log, as the documentation of aiohttp has it.
         return _Handler(
             self.server,
             loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]
+            access_log=None,
             keepalive_timeout=IDLE_S,
             lingering_time=0.0,  # no body is read that nobody asks for
         )

@@ -44,11 +44,12 @@ class Certificates:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._seen = _stamps(files)
-        self._newest = _context(files)
+        self._connections = _connections()
+        self._newest = self._loaded()
         self._trouble = ""
         self.context = _context(files)
-        self.context.sslobject_class = _connections()
-        self.context.sni_callback = self._choose
+        # Not by the context's sni_callback: Python prints a traceback for each server name that is not ASCII.
+        self.context.wrap_bio = self._accepted  # type: ignore[assignment]
 
     @property
     def trouble(self) -> str:
@@ -56,10 +57,16 @@ class Certificates:
         self._refresh()
         return self._trouble
 
-    def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext) -> None:
-        """Called for each connection before certificates are shown, also where the client names no server."""
+    def _accepted(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> ssl.SSLObject:
+        """A connection whose handshake begins. options: others of `SSLContext.wrap_bio`, of their own types."""
         self._refresh()
-        connection.context = self._newest
+        return self._newest.wrap_bio(incoming, outgoing, **options)
+
+    def _loaded(self) -> ssl.SSLContext:
+        """The files as they are now. Raises BadCertificates."""
+        context = _context(self._files)
+        context.sslobject_class = self._connections
+        return context
 
     def _refresh(self) -> None:
         stamps = _stamps(self._files)
@@ -67,7 +74,7 @@ class Certificates:
             return
         self._seen = stamps
         try:
-            self._newest = _context(self._files)
+            self._newest = self._loaded()
         except BadCertificates as error:
             self._trouble = str(error)
             _LOG.error("cannot load the changed certificates, keeping the previous ones: %s", error)

@@ -2,10 +2,13 @@
 
 import asyncio
 import ssl
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography.hazmat.primitives.serialization import (
@@ -55,6 +58,14 @@ class TlsSite:
             replaced(getattr(self.files, name), getattr(other.files, name).read_bytes())
 
 
+def a_hello(server_name: str) -> bytes:
+    """The first message of a client that asks for the server."""
+    sent = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname=server_name).do_handshake()
+    return sent.read()
+
+
 def replaced(path: Path, content: bytes | None) -> None:
     """Another file takes the place of this one, as it does where a Secret is mounted; or none does."""
     if content is None:
@@ -90,6 +101,24 @@ def test_client_is_distinguished_by_certificate_and_name(site: TlsSite, loop: Lo
         assert await ask(url, context=site.client("somebody")) == (403, {"Error": reported})
 
     run(loop, served("nobody", CLIENT), use, Certificates(site.files))
+
+
+@LOOPS
+def test_stranger_who_asks_for_a_server_whose_name_is_not_ascii_writes_no_record(
+    site: TlsSite, loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+
+    async def use(url: str) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
+        writer.write(a_hello("nameofserver").replace(b"nameofserver", b"\xff\xfe\r\n\x1b[2Jname"))
+        assert await reader.read(1)
+        writer.close()
+        assert await ask(url, context=site.client()) == ANSWERED
+
+    run(loop, served(CLIENT), use, Certificates(site.files))
+    assert (unraisable, caplog.records) == ([], [])
 
 
 @LOOPS

@@ -21,12 +21,13 @@ from scheduler.client.connection import Api
 from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
 from scheduler.core_v1.group_terms import GROUP, MINIMUM
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod_status import Condition
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.kinds import claim_of
 from scheduler.live import group_cycle
 from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
-from scheduler.live.loop import LEFT_S, LULL_S, SEEN_S, Loop
+from scheduler.live.loop import LEFT_S, LULL_S, OTHERS_FIRST, SEEN_S, Loop
 from scheduler.live.preemptions import NothingToWin, Preemptions, PreemptionTerms
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_result import GroupNotPlaced
@@ -379,6 +380,32 @@ def test_namespace_with_costly_decisions_lets_others_go_first_and_is_shown_when_
     assert turns[:2] == ["dear", "other"]
     assert turns.count("dear") == 5  # 0.25, 0.25, 0.5, 1 and 1 second
     assert [one["queue"] for one in room.queue.dump() if one["pod"] == "dear/dear"] == ["backoff"]
+
+
+def test_pod_that_others_go_before_for_long_says_so_until_it_has_been_tried(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, str, str]] = []
+    tried = (Condition("PodScheduled", "False", "Unschedulable", "no node has room"),)
+    gated = (Condition("PodScheduled", "False", "SchedulingGated", "a gate"),)
+
+    def decided(*_: object) -> ScheduleResult:
+        room.now += 1.0
+        return Failed("no matter")
+
+    async def act() -> None:
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        monkeypatch.setattr(room.queue, "has_others", lambda _: True)
+        monkeypatch.setattr(room.refusals, "refuse", lambda pod, *said: told.append((pod.name, *said[:2])))
+        running = asyncio.create_task(room.loop.run())
+        for name, conditions in (("dear", ()), ("new", ()), ("tried", tried), ("gated", gated)):
+            room.queue.add(replace(a_pod(name=name), namespace="dear", conditions=conditions), room.now)
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    held = [(name, reason) for name, reason, message in told if message == OTHERS_FIRST]
+    assert held == [("new", "SchedulerError"), ("gated", "SchedulerError")]
 
 
 def test_decision_of_several_turns_counts_once_with_all_its_time_and_the_pod_says_how_it_ended(

@@ -402,6 +402,32 @@ def test_answer_says_nothing_of_the_program(
 
 
 @LOOPS
+@pytest.mark.parametrize("is_secure", [False, True])
+def test_of_a_body_in_the_smallest_chunks_hardly_anything_is_read(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, *, is_secure: bool
+) -> None:
+    """Each of them takes as long as a chunk of any size."""
+    parsed = 0
+    data_received = web.RequestHandler.data_received
+
+    def counted(handler: web.RequestHandler, data: bytes) -> None:
+        nonlocal parsed
+        parsed += len(data)
+        data_received(handler, data)
+
+    monkeypatch.setattr(web.RequestHandler, "data_received", counted)
+
+    async def use(server: Server) -> None:
+        reader, writer = await server.ready()
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 20_000)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 405 ")
+        assert await says_ok(await server.ready())
+
+    run(loop, use, Limits(), is_secure=is_secure)
+    assert parsed < 5000
+
+
+@LOOPS
 def test_clients_that_leave_early_are_no_errors(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     async def use(server: Server) -> None:
         for path in (b"/", b"/later", b"/stream"):
