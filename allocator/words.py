@@ -1,4 +1,4 @@
-"""Words of messages: numbers with nouns, lists that count the rest, suggestions for a name that does not exist."""
+"""Numbers and names that people write, and words of messages: numbers with nouns, lists that count the rest."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -7,6 +7,18 @@ MOST = 3
 """Names that are offered."""
 
 _LIKENESS = 0.75
+
+
+def whole_number(text: str, most: int) -> int | None:
+    """The number that the text says; None if it has anything but digits, or says more than `most`.
+
+    Python itself raises for more than 4,300 digits.
+    """
+    digits = text.lstrip("0")
+    if not text.isascii() or not text.isdecimal() or len(digits) > len(str(most)):
+        return None
+    number = int(digits or "0")
+    return number if number <= most else None
 
 
 def agreeing(number: int, one: str, several: str = "") -> str:

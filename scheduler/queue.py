@@ -275,9 +275,14 @@ class Queue:
                 uid = next(iter(waiting))
                 del waiting[uid]
                 entry = self._pods.get(uid)
-                if entry is None or entry.place is not PodPlace.GATED or entry.pod.gates:
+                if entry is None or entry.pod.gates or not entry.gate:
                     continue
-                entry.gate = self._gate_of(entry.pod)  # not each pod is looked at again when others of its group come
+                if entry.place is PodPlace.UNSCHEDULABLE:
+                    entry.gate = self._gate_of(entry.pod) or entry.gate
+                elif entry.place is not PodPlace.GATED:
+                    continue
+                else:
+                    entry.gate = self._gate_of(entry.pod)  # not each is looked at again when others of its group come
                 if not entry.gate:
                     self._activate(entry, now, "UnschedulableTimeout")
                     continue
@@ -304,15 +309,18 @@ class Queue:
         """The pod in flight has its node, or needs none any more."""
         self.remove(uid)
 
-    def refused(self, uid: str, refusal: Refusal, now: float) -> None:
-        """The pod in flight fits nowhere; it waits for an event that helps, of which some may have come already."""
+    def refused(self, uid: str, refusal: Refusal, now: float, *, gate: str = "") -> None:
+        """The pod in flight fits nowhere; it waits for an event that helps, of which some may have come already.
+
+        gate: what other pods of its group wait for, which it is to be told as those are; "" where it was told already.
+        """
         entry = self._in_flight.get(uid)
         if entry is None:
             return
         entry.refused += 1
         entry.failed = 0
         entry.since = now
-        entry.refusal, entry.trouble = refusal, ""
+        entry.refusal, entry.trouble, entry.gate = refusal, "", gate
         missed = entry.seen_events < self._forgotten_events
         is_helped = missed or any(helps(entry.pod, refusal, event) for event in self._events_since(entry))
         self._land(entry)
@@ -320,6 +328,7 @@ class Queue:
             self._retry(entry, now, "ScheduleAttemptFailure")
         else:
             self._put(entry, PodPlace.UNSCHEDULABLE, "ScheduleAttemptFailure")
+            self._tell_later(entry, now)
 
     def failed(self, uid: str, now: float, after_s: float | None = None, *, why: str = "") -> None:
         """The attempt for the pod in flight ended in an error; it is tried again after a time, whatever happens.
@@ -453,13 +462,17 @@ class Queue:
         """To the active pods, or to the gated ones where something is still missing."""
         entry.gate = self._gate_of(entry.pod)
         if entry.gate:
-            if not entry.pod.gates:
-                (self._gated if entry.gate != entry.reported_gate else self._told).setdefault(entry.pod.uid, now)
+            self._tell_later(entry, now)
             self._put(entry, PodPlace.GATED, why)
             return
         entry.first = now if entry.first is None else entry.first
         self._put(entry, PodPlace.ACTIVE, why)
         self._push_active(entry)
+
+    def _tell_later(self, entry: QueuedPod, now: float) -> None:
+        """If it still waits then."""
+        if entry.gate and not entry.pod.gates:
+            (self._gated if entry.gate != entry.reported_gate else self._told).setdefault(entry.pod.uid, now)
 
     def _gate_of(self, pod: Pod) -> str:
         return _own_gates(pod) or self._gate(pod)

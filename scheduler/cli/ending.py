@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NoReturn, TextIO, cast
 
 import click
@@ -77,6 +78,8 @@ def ending_quietly() -> Iterator[None]:
     """Ctrl-C and a reader that stops early end the program silently; a failed write is reported in one line."""
     if sys.stdout is None:
         sys.stdout = cast(TextIO, _ClosedOutput())
+    if sys.stderr is None:  # what nobody wants to read changes nothing of what is done
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
     try:
         yield
     except KeyboardInterrupt:

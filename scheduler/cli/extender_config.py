@@ -57,8 +57,8 @@ def _release(_context: click.Context, _option: click.Parameter, text: str | None
     """As numbers."""
     if text is None:
         return None
-    if not re.fullmatch(r"v?1\.\d+(\.\d+)?", text):
-        raise click.BadParameter(f"{text!r} is not a release of Kubernetes, such as 1.38")
+    if not re.fullmatch(r"v?1(\.[0-9]{1,9}){1,2}", text):
+        raise click.BadParameter(f"{text!r:.80} is not a release of Kubernetes, such as 1.38")
     return _numbers(text.removeprefix("v"))
 
 

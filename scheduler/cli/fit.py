@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from allocator.model import Claim
-from allocator.words import agreeing, counted, listed_up_to
+from allocator.words import agreeing, counted, listed_up_to, whole_number
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -74,9 +74,10 @@ class Sought:
 def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> int | None:
     if text == MAX:
         return None
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise click.BadParameter(f"{text!r} is neither a number above 0 nor {MAX}")
-    return int(text)
+    number = whole_number(text, sys.maxsize)
+    if not number:
+        raise click.BadParameter(f"{text!r:.80} is neither a number above 0 nor {MAX}")
+    return number
 
 
 @click.command(name="fit", epilog=_EPILOG)

@@ -14,7 +14,7 @@ import click
 from allocator.gates import Features
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from allocator.words import counted
+from allocator.words import counted, whole_number
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
@@ -138,12 +138,12 @@ def _defrag(_context: click.Context, _option: click.Parameter, text: str) -> Def
         raise click.BadParameter(f"{text!r}: {unknown[0]} is neither every nor max-moves")
     if "every" not in fields:
         raise click.BadParameter(f"{text!r} does not say every=TIME")
-    moves, every_s = fields.get("max-moves", "5"), seconds_of(fields["every"])
+    moves, every_s = whole_number(fields.get("max-moves", "5"), sys.maxsize), seconds_of(fields["every"])
     if not every_s:
         raise click.BadParameter(f"{fields['every']!r}: the time is not above 0")
-    if not moves.isascii() or not moves.isdecimal() or int(moves) < 1:
-        raise click.BadParameter(f"{moves!r}: max-moves is a number above 0")
-    return DefragTerms(every_s, int(moves))
+    if not moves:
+        raise click.BadParameter(f"{fields['max-moves']!r:.80}: max-moves is a number above 0")
+    return DefragTerms(every_s, moves)
 
 
 def _costing(terms: DefragTerms | None, cost_s: float) -> DefragTerms | None:

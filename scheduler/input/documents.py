@@ -56,8 +56,10 @@ def leading(text: str) -> Generator[tuple[int, object], None, int]:
 
 
 def require_single_keys(value: object, text: str) -> None:
-    """Raises InvalidJSON where an object of the text has a key twice. value: what orjson read of the text."""
-    _, keys, _ = _measured(value)
+    """Raises InvalidJSON for a key twice in one object, or too deep a nesting. value: what orjson read of the text."""
+    depth, keys, _ = _measured(value)
+    if depth > MAX_DEPTH:
+        raise InvalidJSON(_TOO_DEEP)
     if not _has_no_other_key(text, keys):
         json.loads(text, object_pairs_hook=_object)
 

@@ -21,6 +21,7 @@ from allocator.api.versions import GROUP, SERVED
 from allocator.cluster.node_affinity import NAME_FIELD, is_refused, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
+from allocator.words import whole_number
 from scheduler.core_v1.custom_pods import made_template
 from scheduler.core_v1.label_selectors import unknown_words
 from scheduler.core_v1.node import Namespace
@@ -227,6 +228,10 @@ def take_inventory(
     return reader.inventory
 
 
+_LATEST_VERSION = 2**64 - 1
+"""etcd counts in 64 bits."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Copy:
     """An object as it stands at a place."""
@@ -244,8 +249,8 @@ class _Copy:
     def is_later_than(self, other: "_Copy") -> bool:
         """True for the same object as the server had it after the other was read."""
         is_same = self.uid != "" and self.uid == other.uid
-        has_versions = self.version.isdecimal() and other.version.isdecimal()
-        return is_same and has_versions and int(self.version) > int(other.version)
+        version, earlier = (whole_number(one.version, _LATEST_VERSION) for one in (self, other))
+        return is_same and version is not None and earlier is not None and version > earlier
 
 
 class _InventoryReader:

@@ -270,8 +270,8 @@ def too_new(found: object, minor: int, path: str = "") -> Iterator[FieldError]:
 
 def _is_newer(api_version: str) -> bool:
     group, _, version = api_version.partition("/")
-    number = re.match(r"v(\d+)", version)
-    return group == API_VERSION.partition("/")[0] and number is not None and int(number[1]) > 1
+    number = re.match("v0*([1-9][0-9]*)", version)
+    return group == API_VERSION.partition("/")[0] and number is not None and number[1] != "1"
 
 
 def _without(value: Any, path: Sequence[int | str]) -> Any:

@@ -249,12 +249,14 @@ class GroupCycle:
             self._preempt_or_refuse(taken, self._refusal(taken, result))
 
     def _wait(self, taken: _GroupInFlight, problem: str) -> None:
-        """Too few members can be tried yet: those that cannot bring the others back."""
+        """Too few members can be tried yet: those that cannot bring the others back. All are told, if it lasts."""
         is_gated = any(pod.gates for pod in taken.group.waiting)
+        text = f"pod group {taken.group}: {problem}"
         for entry in taken.entries:
             if is_gated and self._would_be is None:
-                self._refusals.refuse(entry.pod, "SchedulingGated", f"pod group {taken.group}: {problem}")
-            self._queue.refused(entry.pod.uid, refusal_of_member(entry.pod, _WAITS), self._clock())
+                self._refusals.refuse(entry.pod, "SchedulingGated", text)
+            refusal = refusal_of_member(entry.pod, _WAITS)
+            self._queue.refused(entry.pod.uid, refusal, self._clock(), gate="" if is_gated else text)
 
     def _refusal(self, taken: _GroupInFlight, result: GroupNotPlaced) -> Refusal:
         claims = (claim.claim for entry in taken.entries for claim in self._claims_of(entry.pod))

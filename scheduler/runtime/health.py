@@ -24,7 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from scheduler.client.connection import Api
@@ -335,7 +335,8 @@ def _application(served: Endpoints, secured: Secure | None, allowed_hosts: Colle
     async def queue(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        await _write_list(response, served.queue())
+        if request.method != hdrs.METH_HEAD:  # aiohttp leaves out the body of HEAD only where it is not a stream
+            await _write_list(response, served.queue())
         return response
 
     guards = [guarding(secured.access, secured.open_paths) if secured else answering_own(allowed_hosts)]

@@ -16,7 +16,7 @@ from typing import Any
 from allocator.api import TaintRule
 from allocator.api.allocation import Consumer
 from allocator.model import DeviceClass, Node, Slice, Taint
-from allocator.words import did_you_mean
+from allocator.words import did_you_mean, whole_number
 from scheduler.core_v1.pod import Pod, belongs_to_node
 from scheduler.input.inventory import TAINT_EFFECTS, InputClaim, Inventory
 from scheduler.simulation.jobs import unscheduled
@@ -218,12 +218,13 @@ def _untainted(node: Node, key: str) -> Node:
 
 
 def _add(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
-    name, _, count = rest.partition(":")
-    if not count.isascii() or not count.isdigit() or not 0 < int(count) <= _MOST_COPIES:
-        raise InvalidChange(f"count {count!r} is not a whole number from 1 to {_MOST_COPIES}")
+    name, _, text = rest.partition(":")
+    count = whole_number(text, _MOST_COPIES)
+    if not count:
+        raise InvalidChange(f"count {text!r:.80} is not a whole number from 1 to {_MOST_COPIES}")
     if name not in fleet.nodes:
         raise InvalidChange(f"there is no node {name!r}{did_you_mean(name, fleet.nodes)}")
-    return added(fleet, fleet.nodes[name], int(count))
+    return added(fleet, fleet.nodes[name], count)
 
 
 def added(fleet: ChangingFleet, node: Node, count: int) -> Iterator[FleetEvent]:

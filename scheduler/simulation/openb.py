@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allocator.gates import CONSUMABLE_CAPACITY, Features
+from allocator.words import whole_number
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.simulation.jobs import Job
+from scheduler.simulation.jobs import LATEST_S, Job
 
 DRIVER = "gpu.openb.example"
 CLASS = "gpu"
@@ -34,6 +35,14 @@ GATES = {CONSUMABLE_CAPACITY: True}
 
 _CREATED, _SCHEDULED, _DELETED = "creation_time", "scheduled_time", "deletion_time"
 _API = "resource.k8s.io/v1"
+
+_MOST = 10**15
+"""Of whatever is counted: an exabyte of memory is less."""
+
+_MOST_GPUS = 128
+"""Of a node, whose slice holds no more; and of a pod."""
+
+_LATEST = int(LATEST_S)
 
 
 class InvalidTrace(ValueError):
@@ -170,20 +179,22 @@ class _Row:
             raise InvalidTrace(f"{self.file}, line {self.line}: column {column} is missing")
         return cell
 
-    def number(self, column: str) -> int:
+    def number(self, column: str, most: int = _MOST) -> int:
         text = self.text(column)
-        if not text.isascii() or not text.isdigit():
-            raise self.not_whole(column, text)
-        return int(text)
+        number = whole_number(text, most)
+        if number is None:
+            raise self.not_whole(column, text, most)
+        return number
 
     def time_s(self, column: str) -> float | None:
         text = self.cells.get(column) or ""
-        if text and not (text.isascii() and text.removesuffix(".0").isdigit()):
-            raise self.not_whole(column, text)
-        return float(text) if text else None
+        number = whole_number(text.removesuffix(".0"), _LATEST)
+        if text and number is None:
+            raise self.not_whole(column, text, _LATEST)
+        return None if number is None else float(number)
 
-    def not_whole(self, column: str, text: str) -> InvalidTrace:
-        return InvalidTrace(f"{self.file}, line {self.line}: {column}: {text!r} is not a whole number")
+    def not_whole(self, column: str, text: str, most: int) -> InvalidTrace:
+        return InvalidTrace(f"{self.file}, line {self.line}: {column}: {text!r:.80} is not a whole number up to {most}")
 
 
 def _some_rows(file: Path) -> Sequence[_Row]:
@@ -206,11 +217,11 @@ def _rows(file: Path) -> Iterator[_Row]:
 
 def _node(row: _Row) -> OpenbNode:
     cpu, memory = row.number("cpu_milli"), row.number("memory_mib")
-    return OpenbNode(row.text("sn"), cpu, memory, row.number("gpu"), row.text("model"))
+    return OpenbNode(row.text("sn"), cpu, memory, row.number("gpu", _MOST_GPUS), row.text("model"))
 
 
 def _shape(row: _Row) -> OpenbShape:
-    gpus = row.number("num_gpu")
+    gpus = row.number("num_gpu", _MOST_GPUS)
     milli = row.number("gpu_milli") if gpus else 0
     if milli > WHOLE or (gpus and not milli):
         raise InvalidTrace(f"{row.file}, line {row.line}: gpu_milli: {milli} is not between 1 and {WHOLE}")
@@ -221,6 +232,6 @@ def _shape(row: _Row) -> OpenbShape:
 def _time_and_duration(row: _Row) -> tuple[float, float | None]:
     created = row.time_s(_CREATED)
     if created is None:
-        raise row.not_whole(_CREATED, "")
+        raise row.not_whole(_CREATED, "", _LATEST)
     start, end = row.time_s(_SCHEDULED), row.time_s(_DELETED)
     return created, None if end is None else max(0.0, end - (created if start is None else start))

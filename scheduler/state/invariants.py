@@ -302,6 +302,7 @@ class Invariants:
         self._claims: set[str] = set()
         self._pods: set[str] = set()
         self._came_free: dict[str, frozenset[str]] = {}  # pods seen without a node: the claims they were bound with
+        self._seen_free: set[str] = set()  # claims that were seen without an allocation
         self._safe: set[str] = set()  # allocated claims that have had their finalizer
         self._users: dict[str, frozenset[str]] = {}  # by claim the pods that it was last seen reserved for
 
@@ -313,8 +314,12 @@ class Invariants:
                 self._pools.add(PoolID(result.driver, result.pool))
         self._claims.add(uid)
         claim_object = self._watched(uid)
-        if claim_object is None or claim_object.claim.allocation is None:
+        if claim_object is None:
             self._safe.discard(uid)
+            self._seen_free.discard(uid)
+        elif claim_object.claim.allocation is None:
+            self._safe.discard(uid)
+            self._seen_free.add(uid)
         elif _is_protected(claim_object):
             self._safe.add(uid)
         users = frozenset(one.uid for one in claim_object.reserved_for) if claim_object is not None else frozenset()
@@ -374,6 +379,7 @@ class Invariants:
             claim_object is None
             or claim_object.error
             or claim_object.claim.allocation is None
+            or uid not in self._seen_free  # its owner may have removed the finalizer before we came
             or uid in self._safe
             or _is_protected(claim_object)
         ):

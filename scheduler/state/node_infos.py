@@ -229,6 +229,12 @@ def _sizes(images: tuple[Image, ...]) -> dict[str, int]:
 
 _FEWEST_ROWS = 64
 
+_ALWAYS = (PODS, CPU, MEMORY)
+"""What has a column whether a node offers it or not."""
+
+MOST_UNOFFERED = 32
+"""Columns of what no node offers any more, since one may do so again soon; beyond, all of these are forgotten."""
+
 
 class Miscounted(ValueError):
     """A pod was added twice, or removed from where it is not: what is taken would no longer be the truth."""
@@ -236,10 +242,14 @@ class Miscounted(ValueError):
 
 @dataclass(slots=True)
 class ResourceColumn:
-    """One resource on all nodes. free: allocatable less what pods request; below 0 where they request too much."""
+    """One resource on all nodes. free: allocatable less what pods request; below 0 where they request too much.
+
+    nodes: how many offer some of it.
+    """
 
     allocatable: Numbers
     free: Numbers
+    nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +280,7 @@ class NodeInfos:
         self.images = Images()
         self.by_row = ByRow(_FEWEST_ROWS)
         self._taken: dict[str, _Taken] = {}
-        for resource in (PODS, CPU, MEMORY):
+        for resource in _ALWAYS:
             self._column(resource)
 
     @property
@@ -282,10 +292,12 @@ class NodeInfos:
         """The node has this number, and may have changed. Cost: O(pods) more for a resource that no node offered."""
         self._grow(number)
         offered = dict(allocatable_units(node.allocatable))
-        for resource in offered:
-            self._column(resource)
+        for resource, amount in offered.items():
+            if amount:
+                self._column(resource)
         for resource, column in self.columns.items():
             _offer(column, number, offered.get(resource, 0))
+        self._forget_unoffered()
         self.by_row.touch(number)
         self.topology.set_node(number, node)
         self.images.set_node(number, node.images)
@@ -295,6 +307,7 @@ class NodeInfos:
         self._grow(number)
         for column in self.columns.values():
             _offer(column, number, 0)
+        self._forget_unoffered()
         self.by_row.touch(number)
         self.topology.remove_node(number)
         self.images.remove_node(number)
@@ -370,6 +383,13 @@ class NodeInfos:
             self.by_row.forget(self.size)
         return column
 
+    def _forget_unoffered(self) -> None:
+        left = [name for name, column in self.columns.items() if not column.nodes and name not in _ALWAYS]
+        if len(left) > MOST_UNOFFERED:
+            for resource in left:
+                del self.columns[resource]
+            self.by_row.forget(self.size)
+
     def _grow(self, number: int) -> None:
         if number < self.size:
             return
@@ -390,5 +410,7 @@ def _taken(number: int, pod: Pod) -> _Taken:
 
 
 def _offer(column: ResourceColumn, number: int, amount: int) -> None:
-    column.free[number] += amount - column.allocatable[number]
+    before = column.allocatable[number]
+    column.nodes += bool(amount) - bool(before)
+    column.free[number] += amount - before
     column.allocatable[number] = amount

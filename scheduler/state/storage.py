@@ -353,6 +353,8 @@ class StorageCapacities:
             del of_class.objects[key]
             of_class.found.pop(key, None)
             of_class.forget()
+            if not of_class.objects:
+                del self._classes[name]
 
     def roomy(self, storage_class: str, size: Quantity) -> Mask:
         """The nodes for which a volume of that size can be made. Cost: O(capacities), where one has changed."""

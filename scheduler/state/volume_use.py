@@ -104,7 +104,10 @@ class AttachedVolumes:
             if not holders[handle]:
                 del holders[handle]
         if not self._has(number, handle):
-            self._counts[handle.driver][number] -= 1
+            counts = self._counts[handle.driver]
+            counts[number] -= 1
+            if not counts[number] and not counts.any():  # names of drivers come and go, like volumes
+                del self._counts[handle.driver]
 
 
 def _by_driver(handles: Iterable[Handle]) -> Mapping[str, set[Handle]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from allocator.words import agreeing, and_more, counted, listed, listed_up_to
+from allocator.words import agreeing, and_more, counted, listed, listed_up_to, whole_number
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,14 @@ def test_long_list_names_the_first_and_counts_the_rest(most: int, text: str) -> 
 def test_rest_is_counted_with_its_noun() -> None:
     assert [and_more(number, 8, "value") for number in (8, 9, 10)] == ["", "and 1 more value", "and 2 more values"]
     assert listed_up_to(["a", "b"], 1, "name", word="or") == "a or 1 more name"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *(("0", 0), ("1", 1), ("100", 100), ("101", None), ("0" * 5000 + "7", 7), ("9" * 5000, None)),
+        *(("", None), ("-1", None), ("+1", None), (" 1", None), ("1_0", None), ("\u0661", None), ("1.0", None)),
+    ],
+)
+def test_whole_number_has_digits_alone_and_is_not_too_large(text: str, number: int | None) -> None:
+    assert whole_number(text, 100) == number

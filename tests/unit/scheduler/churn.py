@@ -119,13 +119,20 @@ class ChurnServer:
         return self.put(plural, body)
 
     def come(self, name: str, fate: str) -> None:
-        """A namespace comes, with its node and device, its claim, and two pods that use it."""
+        """A namespace comes, with its node and device, its storage, its claim, and two pods that use it."""
         self.fates[name] = fate
         self.put("namespaces", {"metadata": {"name": name}})
         self.put("services", {"kind": "Service", "metadata": {"namespace": name, "name": "service"}, "spec": {}})
         labels = {"kubernetes.io/hostname": name}
-        room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+        room = {"cpu": "4", "memory": "8Gi", "pods": "10", f"example.com/{name}": "1"}
         self.put("nodes", {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": room}})
+        driver = f"{name}.example"
+        handle = {"driver": driver, "volumeHandle": name}
+        self.put("persistentvolumes", {"metadata": {"name": name}, "spec": {**VOLUME, "csi": handle}})
+        attached = {"attacher": driver, "nodeName": name, "source": {"persistentVolumeName": name}}
+        self.put("volumeattachments", {"metadata": {"name": name}, "spec": attached})
+        measured = {"storageClassName": name, "nodeTopology": {"matchLabels": labels}, "capacity": "1Gi"}
+        self.put("csistoragecapacities", {"metadata": {"namespace": name, "name": "capacity"}, **measured})
         pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
         spec: Json = {"driver": "gpu.example", "nodeName": name, "pool": pool, "devices": [{"name": "gpu-0"}]}
         published = {**RESOURCE, "kind": "ResourceSlice", "metadata": {"name": name}}
@@ -150,12 +157,14 @@ class ChurnServer:
             self.delete("pods", name, pod)
         self.delete("resourceclaims", name, "claim")
         self.delete("services", name, "service")
-        for plural in ("resourceslices", "nodes", "namespaces"):
+        self.delete("csistoragecapacities", name, "capacity")
+        for plural in ("volumeattachments", "persistentvolumes", "resourceslices", "nodes", "namespaces"):
             self.delete(plural, "", name)
         del self.fates[name]
 
 
 RESOURCE = {"apiVersion": "resource.k8s.io/v1"}
+VOLUME: Final = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
 
 
 DECODERS: Mapping[str, Decode] = {
@@ -165,6 +174,9 @@ DECODERS: Mapping[str, Decode] = {
     "resourceclaims": claim_of,
     "pods": pod_of,
     "services": BY_NAME["Service"].watch_decoder,
+    "persistentvolumes": BY_NAME["PersistentVolume"].watch_decoder,
+    "volumeattachments": BY_NAME["VolumeAttachment"].watch_decoder,
+    "csistoragecapacities": BY_NAME["CSIStorageCapacity"].watch_decoder,
 }
 
 

@@ -162,6 +162,22 @@ def test_a_closed_standard_output_is_reported(arguments: str, tmp_path: Path) ->
     assert (found.returncode, without_progress(found.stderr)) == (2, "dra: standard output is closed\n")
 
 
+def test_a_closed_standard_error_changes_neither_the_output_nor_the_exit_code(tmp_path: Path) -> None:
+    """What is said there, such as a warning about the input, is for nobody."""
+
+    def run(arguments: str, closed: str = "") -> tuple[int, str]:
+        call = ["/bin/sh", "-c", f'"$0" {arguments} {closed}', str(PROGRAM)]
+        found = subprocess.run(call, cwd=tmp_path, stdout=PIPE, stderr=DEVNULL, text=True, check=False)
+        return found.returncode, found.stdout
+
+    saved(tmp_path, *a_cluster(), name="cluster.yaml")
+    (tmp_path / "broken.yaml").write_text("{")
+    whole = run("status cluster.yaml")
+    assert whole[0] == 0
+    assert run("status cluster.yaml", "2>&-") == whole
+    assert run("status broken.yaml", "2>&-") == (2, "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("arguments", [("allocate", "input.yaml"), ("allocate", "--help"), ("--help",)], ids=" ".join)
 def test_a_full_disk_is_reported_in_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:

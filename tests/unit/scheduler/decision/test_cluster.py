@@ -513,9 +513,16 @@ def test_pod_of_another_scheduler_is_not_ours_to_judge(cluster: Cluster) -> None
 
 def test_allocation_without_the_finalizer_is_a_violation(cluster: Cluster) -> None:
     held = an_allocated_claim("gpu-0")
-    cluster.set_claim(watched(held, safe=False), 1)
+    cluster.set_claim(watched(a_claim(name="holder"), safe=False), 1)
+    cluster.set_claim(watched(held, safe=False), 2)
     assert violations(cluster) == [("I4", f"it is allocated without the finalizer {FINALIZER}")]
-    cluster.set_claim(watched(held), 2)
+    cluster.set_claim(watched(held), 3)
+    assert violations(cluster) == []
+
+
+def test_finalizer_that_was_gone_when_a_program_began_is_no_violation(cluster: Cluster) -> None:
+    """Its owner may have removed it."""
+    cluster.set_claim(watched(an_allocated_claim("gpu-0"), safe=False), 1)
     assert violations(cluster) == []
 
 

@@ -99,6 +99,7 @@ class Calls:
         for waited in ("DEBOUNCE_S", "ASKED_AGAIN_S"):
             monkeypatch.setattr(f"scheduler.extender.poke.{waited}", 0.0)
         monkeypatch.setattr("allocator.limit_use.MOST_NAMESPACES", FEW)
+        monkeypatch.setattr("scheduler.state.node_infos.MOST_UNOFFERED", 0)
         monkeypatch.setattr(program, "now", now)
         monkeypatch.setattr(core, "TIME", Time(lambda: self.passed_s, now, sleep, lambda: 0.5))
         configuration = ExtenderConfiguration.model_validate({"schedulerNames": [SCHEDULER], "limits": LIMITS})

@@ -113,5 +113,6 @@ def test_protected_claim_breaks_no_invariant(finalizers: list[str], told: int) -
     raw = an_object(holding(RESULT))
     raw["metadata"]["finalizers"] = finalizers
     cluster = Cluster(kubernetes(), is_ours=lambda _: False)
+    cluster.set_claim(holder_of({**raw, "status": {}}), 6)
     cluster.set_claim(holder_of(raw), 7)
     assert len(cluster.violations()) == told

@@ -48,6 +48,7 @@ class Churn:
             await asyncio.sleep(0)
 
         monkeypatch.setattr("allocator.limit_use.MOST_NAMESPACES", FEW)
+        monkeypatch.setattr("scheduler.state.node_infos.MOST_UNOFFERED", 0)
         monkeypatch.setattr(program, "now", now)
         monkeypatch.setattr(core, "TIME", Time(lambda: self.passed_s, now, sleep, lambda: 0.5))
         configuration = Configuration.model_validate({"leaderElection": {"leaderElect": False}, "limits": LIMITS})

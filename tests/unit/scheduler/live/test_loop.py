@@ -786,6 +786,34 @@ def test_pod_that_waits_long_for_its_claim_is_told_once(room: LoopRoom) -> None:
     assert asyncio.run(act()) == [[], ['could not find ResourceClaim "default/claim"'], []]
 
 
+def test_pod_whose_group_waits_long_for_the_claim_of_another_one_is_told_once(room: LoopRoom) -> None:
+    member = {"labels": {GROUP: "g"}, "grouping": {MINIMUM: "2"}}
+    pods = a_pod(name="ready", **member), replace(a_pod(name="waits", **member), claims=(PodClaim("x", "claim"),))
+
+    async def act() -> list[list[str]]:
+        running, told = asyncio.create_task(room.loop.run()), []
+        for pod in pods:
+            room.cluster.set_pod(pod)
+            room.loop._known.groups.on_event(PodChanged(None, pod))
+        for pod in pods:
+            room.queue.add(pod, room.now)
+        await room.go_on()
+        for later_s in (GATED_S - 1, 1.0, GATED_S):
+            room.now += later_s
+            await room.go_on()
+            told.append([str(one.condition.message) for one in room.refusals._waiting.values()])
+            room.refusals._waiting.clear()
+        running.cancel()
+        return told
+
+    problem = 'could not find ResourceClaim "default/claim"'
+    assert [sorted(texts) for texts in asyncio.run(act())] == [
+        [],
+        [problem, f"pod group default/g: pod default/waits: {problem}"],
+        [],
+    ]
+
+
 def test_event_names_how_many_pods_a_group_waits_for_once_it_has_waited_long(
     room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:

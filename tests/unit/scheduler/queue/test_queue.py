@@ -433,3 +433,25 @@ def test_pod_that_waits_for_long_is_told_what_it_waits_for_by_then(room: QueueRo
     assert room.place("other") is PodPlace.GATED
     assert list(room.queue.long_gated(70.0)) == []
     assert room.pop(70.0) == "other"
+
+
+def test_pod_that_was_refused_since_others_wait_is_told_as_long_as_that_lasts(room: QueueRoom) -> None:
+    for name in ("waits", "helped", "refused"):
+        room.queue.add(a_pod(name=name), 0.0)
+        room.queue.take(f"uid-{name}", 0.0)
+        room.queue.refused(f"uid-{name}", a_refusal(CLASSES), 0.0, gate="others wait")
+    room.queue.take("uid-refused", 5.0)
+    room.queue.refused("uid-refused", a_refusal(CLASSES), 5.0)
+    room.queue.take("uid-helped", 5.0)
+    assert [(entry.pod.name, entry.gate) for entry in room.queue.long_gated(10.0)] == [("waits", "others wait")]
+    assert list(room.queue.long_gated(100.0)) == []
+
+
+def test_pod_that_was_refused_since_others_wait_is_told_if_its_own_claim_has_gone(room: QueueRoom) -> None:
+    pod = a_pod(name="pod", claims=(PodClaim("own", "own"),))
+    room.claims.add(("default", "own"))
+    room.queue.add(pod, 0.0)
+    room.queue.take("uid-pod", 0.0)
+    room.queue.refused("uid-pod", a_refusal(CLASSES), 0.0, gate="others wait")
+    room.claims.remove(("default", "own"))
+    assert [entry.gate for entry in room.queue.long_gated(10.0)] == [room.gate(pod)]

@@ -118,6 +118,23 @@ def test_metrics_are_given_as_the_reader_asks() -> None:
     assert answer == (200, "application/openmetrics-text", "# EOF\n")
 
 
+@pytest.mark.parametrize("path", ["/", "/metrics", "/debug/queue", "/healthz", "/livez", "/readyz"])
+def test_answer_to_head_has_no_body_and_the_next_one_is_that_of_the_next_request(path: str) -> None:
+    async def heads() -> list[bytes]:
+        async with serving("127.0.0.1:0", served()) as url:
+            reader, writer = await asyncio.open_connection(*url.removeprefix("http://").split(":"))
+            found = []
+            for method, close in (("HEAD", ""), ("HEAD", "Connection: close\r\n")):
+                writer.write(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{close}\r\n".encode())
+                found.append(await reader.readuntil(b"\r\n\r\n"))
+            found.append(await reader.read())
+            writer.close()
+            return found
+
+    first, second, rest = asyncio.run(heads())
+    assert (first[:15], second[:15], rest) == (b"HTTP/1.1 200 OK", b"HTTP/1.1 200 OK", b"")
+
+
 @pytest.mark.parametrize("number", [0, 1, 2, 99, 100, 101, 1000])
 def test_queue_is_json_of_a_pod_a_line(number: int) -> None:
     pods = [{"pod": f"a/{name}", "queue": "gated"} for name in range(number)]

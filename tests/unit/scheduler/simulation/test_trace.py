@@ -26,6 +26,7 @@ def test_an_order_has_pods_and_nodes_of_each_seed(tmp_path: Path) -> None:
         (ORDER.replace("[1, 0, 0]", "[1, 2]"), "w.jsonl, line 1: pods[1]: 2 is not a row, of 2 from 0"),
         (ORDER.replace("[1, 0]}", '["x"]}'), 'w.jsonl, line 1: nodes[0]: "x" is not a row, of 2'),
         ("{", "w.jsonl, line 1: is not JSON: "),
+        (f'{{"a\\\\": {"[" * 990}{"]" * 990}}}', "w.jsonl, line 1: more than 200 levels of nesting"),
     ],
 )
 def test_an_order_that_cannot_be_used_is_told_with_file_line_and_value(

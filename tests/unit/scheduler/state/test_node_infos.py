@@ -7,7 +7,8 @@ from allocator.model import Container
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, equal_labels
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import HostPort
-from scheduler.state.node_infos import Miscounted, NodeInfos
+from scheduler.state.node_infos import MOST_UNOFFERED, Miscounted, NodeInfos
+from scheduler.state.pods import CPU, MEMORY, PODS
 from scheduler.state.pods_by_labels import SelectedPods
 from tests.builders import a_container, a_node, a_pod, amounts
 
@@ -192,3 +193,15 @@ def test_a_pod_cannot_change_where_it_is_not_counted() -> None:
     infos.add_pod(0, BEFORE)
     with pytest.raises(Miscounted, match="is not counted on node number 1"):
         infos.change_pod(1, BEFORE, BEFORE)
+
+
+def test_nothing_is_kept_of_resources_that_no_node_offers_any_more() -> None:
+    infos = NodeInfos({})
+    for number in range(3 * MOST_UNOFFERED):
+        offer = {"cpu": "1", f"example.com/r-{number}": "1", "example.com/none": "0"}
+        infos.set_node(0, a_node("n", allocatable=amounts(**offer)))
+    assert len(infos.columns) <= MOST_UNOFFERED + len((CPU, MEMORY, PODS)) + 1
+    assert f"example.com/r-{3 * MOST_UNOFFERED - 1}" in infos.columns
+    infos.remove_node(0)
+    infos.set_node(0, a_node("n", allocatable=amounts(**{"example.com/r-0": "1"})))
+    assert free(infos, "example.com/r-0") == 1
