@@ -24,7 +24,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.fair_queue import FairQueue, PodOrder, QueuedItem
 from scheduler.plugins.plugin import Reason, Refusal, RefusedPod
 from scheduler.plugins.profile import PLUGINS
-from scheduler.rates import backoff_s
+from scheduler.rates import USUAL_BACKOFF, PodBackoff
 from scheduler.state.claims import awaited_claims
 from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack, NodeChanged, PodChanged
 
@@ -94,23 +94,6 @@ MOST_EVENTS = 10_000
 """Events that are kept for pods in flight; to a pod that has missed one, any may have been of help."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodBackoff:
-    """How long pods wait, in seconds, with kube-scheduler's defaults.
-
-    initial_s: after the first failed try; it doubles with each in a row, up to most_s. most_unschedulable_s: after so
-    long a refused pod is tried again though nothing has happened that could help it.
-    """
-
-    initial_s: float = 1.0
-    most_s: float = 10.0
-    most_unschedulable_s: float = 300.0
-
-    def after(self, tries: int) -> float:
-        """How long to wait after so many failed tries in a row."""
-        return backoff_s(tries, self.initial_s, self.most_s)
-
-
 class PodPlace(StrEnum):
     """Where a pod is."""
 
@@ -119,6 +102,9 @@ class PodPlace(StrEnum):
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
+
+
+_TOLD_OF_GATES = (PodPlace.GATED, PodPlace.UNSCHEDULABLE)
 
 
 @dataclass(slots=True, eq=False)
@@ -177,7 +163,7 @@ class Queue:
         *,
         gate: Callable[[Pod], str],
         on_move: Callable[[PodPlace, str], None],
-        backoff: PodBackoff = PodBackoff(),
+        backoff: PodBackoff = USUAL_BACKOFF,
         look_s: float = 0.0,
     ) -> None:
         self._gate = gate
@@ -275,14 +261,10 @@ class Queue:
                 uid = next(iter(waiting))
                 del waiting[uid]
                 entry = self._pods.get(uid)
-                if entry is None or entry.pod.gates or not entry.gate:
+                if entry is None or entry.pod.gates or not entry.gate or entry.place not in _TOLD_OF_GATES:
                     continue
-                if entry.place is PodPlace.UNSCHEDULABLE:
-                    entry.gate = self._gate_of(entry.pod) or entry.gate
-                elif entry.place is not PodPlace.GATED:
-                    continue
-                else:
-                    entry.gate = self._gate_of(entry.pod)  # not each is looked at again when others of its group come
+                of_others = entry.gate if entry.place is PodPlace.UNSCHEDULABLE else ""
+                entry.gate = self._gate_of(entry.pod) or of_others  # its own is not looked at whenever others come
                 if not entry.gate:
                     self._activate(entry, now, "UnschedulableTimeout")
                     continue
@@ -328,7 +310,7 @@ class Queue:
             self._retry(entry, now, "ScheduleAttemptFailure")
         else:
             self._put(entry, PodPlace.UNSCHEDULABLE, "ScheduleAttemptFailure")
-            self._tell_later(entry, now)
+            self._remember_gate(entry, now)
 
     def failed(self, uid: str, now: float, after_s: float | None = None, *, why: str = "") -> None:
         """The attempt for the pod in flight ended in an error; it is tried again after a time, whatever happens.
@@ -462,15 +444,15 @@ class Queue:
         """To the active pods, or to the gated ones where something is still missing."""
         entry.gate = self._gate_of(entry.pod)
         if entry.gate:
-            self._tell_later(entry, now)
+            self._remember_gate(entry, now)
             self._put(entry, PodPlace.GATED, why)
             return
         entry.first = now if entry.first is None else entry.first
         self._put(entry, PodPlace.ACTIVE, why)
         self._push_active(entry)
 
-    def _tell_later(self, entry: QueuedPod, now: float) -> None:
-        """If it still waits then."""
+    def _remember_gate(self, entry: QueuedPod, now: float) -> None:
+        """The pod is told of it, if it still waits then."""
         if entry.gate and not entry.pod.gates:
             (self._gated if entry.gate != entry.reported_gate else self._told).setdefault(entry.pod.uid, now)
 

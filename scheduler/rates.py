@@ -14,6 +14,26 @@ def backoff_s(failures: int, first_s: float, most_s: float) -> float:
     return min(first_s * 2.0 ** min(failures - 1, _DOUBLINGS_MAX), most_s) if failures > 0 else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class PodBackoff:
+    """How long pods wait, in seconds, with kube-scheduler's defaults.
+
+    initial_s: after the first failed try; it doubles with each in a row, up to most_s. most_unschedulable_s: after so
+    long a refused pod is tried again though nothing has happened that could help it.
+    """
+
+    initial_s: float = 1.0
+    most_s: float = 10.0
+    most_unschedulable_s: float = 300.0
+
+    def after(self, tries: int) -> float:
+        """How long to wait after so many failed tries in a row."""
+        return backoff_s(tries, self.initial_s, self.most_s)
+
+
+USUAL_BACKOFF = PodBackoff()
+
+
 # How often something may happen: so many times at once, and once more after each pause.
 #
 # Reports that change with every retry are bounded by this, per object and as a whole, as client-go bounds its events;

@@ -36,7 +36,8 @@ from scheduler.output.ui_server import PATH, Ui, UiSource
 from scheduler.plugins.profile import REASONS
 from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.groups import Groups
-from scheduler.queue import LOOK_S, PodBackoff, PodPlace, Queue
+from scheduler.queue import LOOK_S, PodPlace, Queue
+from scheduler.rates import PodBackoff
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
 from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, PreemptionMode

@@ -29,7 +29,7 @@ from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced
 from scheduler.pod_groups.groups import Groups
 from scheduler.preemption.preemption import Preemptor
-from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
+from scheduler.queue import PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
 from scheduler.simulation.moves import DefragTerms, plan_for, targets
@@ -162,7 +162,7 @@ class Simulation:
         self._taints = EvictingTaints(self._cluster.fleet.features.release)
         self._has_device_taints = self._cluster.fleet.features.has(DEVICE_TAINTS)
         self._numbers = count(1)
-        self._queue = Queue(0.0, gate=self._groups.gate, on_move=lambda _place, _why: None, backoff=PodBackoff())
+        self._queue = Queue(0.0, gate=self._groups.gate, on_move=lambda _place, _why: None)
         for name in self._cluster.names():
             node = self._cluster.node(name)
             assert node is not None

@@ -8,13 +8,14 @@ from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES, DYNAMI
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.plugin import Reason, Refusal
-from scheduler.queue import FLUSH_EVERY_S, PodBackoff, PodPlace, Queue
+from scheduler.queue import FLUSH_EVERY_S, PodPlace, Queue
+from scheduler.rates import USUAL_BACKOFF
 from scheduler.state.cluster_changes import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
 from scheduler.state.pods import PodRequests
 from tests.builders import a_claim, a_class, a_pod, a_slice, an_allocated_claim
 
 HELP = SliceChanged(None, a_slice("gpu-0"))
-MOST_S = PodBackoff().most_unschedulable_s
+MOST_S = USUAL_BACKOFF.most_unschedulable_s
 NO_HELP = ClassChanged(None, a_class("nic"))
 
 
