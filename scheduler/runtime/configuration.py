@@ -594,6 +594,8 @@ def load(type_: type[Settings], path: Path | None, flags: Mapping[str, object]) 
 
 def the_object(path: Path, kind: str) -> Mapping[str, object]:
     """The only object of the file, which has to be of the kind. Raises InvalidConfiguration."""
+    if path.is_dir():  # with all that is below it, as other input
+        raise InvalidConfiguration([f"{path}: is a directory; it has to be a file with one object, of kind {kind}"])
     objects = list(read([str(path)]))
     if wrong := [str(finding) for finding in objects if isinstance(finding, Finding)]:
         raise InvalidConfiguration(wrong)

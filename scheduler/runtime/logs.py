@@ -14,7 +14,7 @@ from typing import TextIO
 import orjson
 
 from scheduler.runtime.configuration import LogFormat, LogLevel
-from scheduler.terminal_text import json_of
+from scheduler.terminal_text import json_of, printable
 
 OURS = ("allocator", "cel", "scheduler")
 
@@ -37,15 +37,16 @@ def configure(chosen: LogFormat, level: LogLevel, stream: TextIO) -> None:
 
 
 class TextLine(logging.Formatter):
-    """`TIME LEVEL MODULE: MESSAGE field=value ...`, and a traceback below where there is one."""
+    """`TIME LEVEL MODULE: MESSAGE field=value ...`, and a traceback below, indented, where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         fields = "".join(f" {name}={_shown(value)}" for name, value in _fields(record).items())
         message = _one_line(record.getMessage())
         line = f"{_time(record)} {record.levelname:<7} {record.name}: {message}{fields}"
-        trouble = _traceback(record)
-        return hidden(f"{line}\n{trouble}" if trouble else line)
+        # Others may have written the text of an exception: indented, no line of it begins another entry.
+        below = [f"  {printable(one)}" for one in _traceback(record).split("\n") if one]
+        return hidden("\n".join([line, *below]))
 
 
 class JsonLine(logging.Formatter):

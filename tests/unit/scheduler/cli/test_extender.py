@@ -229,3 +229,10 @@ def test_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
     run = dra("extender", "check", tmp_path / "absent.yaml")
     assert run.code == 2
     assert "absent.yaml: cannot be read: No such file" in run.err
+
+
+def test_folder_is_bad_input_whatever_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(written())
+    run = dra("extender", "check", tmp_path)
+    assert run.code == 2
+    assert f"{tmp_path}: is a directory; it has to be a file" in run.err

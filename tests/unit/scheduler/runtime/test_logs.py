@@ -86,6 +86,18 @@ def test_traceback_follows_its_line() -> None:
     assert found["message"] == "failed"
 
 
+def test_what_others_wrote_into_an_exception_begins_no_entry_and_steers_no_terminal() -> None:
+    stream = logged(LogFormat.TEXT)
+    try:
+        raise ValueError("no\n2026 ERROR all is well \x1b[31m \x9b31m \N{LINE SEPARATOR}")  # noqa: TRY301
+    except ValueError:
+        OWN.exception("failed")
+    first, *below = stream.getvalue().removesuffix("\n").split("\n")
+    assert first.endswith(f" {OWN.name}: failed")
+    assert all(line.startswith("  ") and line.isprintable() for line in below)
+    assert below[-1] == r"  2026 ERROR all is well \x1b[31m \x9b31m \u2028"
+
+
 def test_level_is_for_our_modules_and_others_are_heard_from_warnings_on() -> None:
     stream = logged(level=LogLevel.DEBUG)
     OWN.debug("ours")
