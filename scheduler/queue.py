@@ -255,7 +255,10 @@ class Queue:
         self._in_flight[entry.pod.uid] = entry
 
     def long_gated(self, now: float) -> Iterator[QueuedPod]:
-        """The pods that have waited for their claims for so long that they are to be told; each once for a reason."""
+        """The pods that have waited for claims, or for others of their group, for so long that they are to be told why.
+
+        Each once for a reason.
+        """
         for waiting, after_s in ((self._gated, GATED_S), (self._told, ASKED_EVERY_S)):
             while waiting and now - next(iter(waiting.values())) >= after_s:
                 uid = next(iter(waiting))

@@ -424,10 +424,8 @@ class _InventoryReader:
         self._see(found, kind, decoded, partial(keep, decoded))
 
     def _warn_of_senseless(self, found: RawObject, kind: str, decoded: object) -> None:
-        for warning in _senseless(decoded):
-            self._warn(found, kind, warning, FindingReason.REFUSED)
-        for warning in _matching_no_node(decoded):
-            self._warn(found, kind, warning, FindingReason.UNUSED)
+        for reason, warning in _senseless(decoded):
+            self._warn(found, kind, warning, reason)
         pod = _pod_in(decoded)
         spec = pod.raw.get("spec") if pod else None
         for unknown in unknown_claim_fields(spec) if isinstance(spec, dict) else ():
@@ -499,17 +497,16 @@ def _pod_in(decoded: object) -> Pod | None:
     return pod if isinstance(pod, Pod) else None
 
 
-def _senseless(decoded: object) -> Iterator[str]:
+def _senseless(decoded: object) -> Iterator[tuple[FindingReason, str]]:
     """Warnings about fields without effect; no errors, since a newer release may know their values."""
     if isinstance(decoded, Node):
-        yield from _senseless_taints(decoded)
+        yield from ((FindingReason.REFUSED, one) for one in _senseless_taints(decoded))
     if pod := _pod_in(decoded):
         yield from _senseless_terms(pod)
-        yield from _senseless_tolerations(pod)
-        yield from _senseless_volumes(pod)
         spec = pod.raw.get("spec")
-        for error, effect in unknown_words(spec) if isinstance(spec, dict) else ():
-            yield f"{error}; {effect}"
+        words = unknown_words(spec) if isinstance(spec, dict) else ()
+        texts = (*_senseless_tolerations(pod), *_senseless_volumes(pod), *(f"{error}; {why}" for error, why in words))
+        yield from ((FindingReason.REFUSED, one) for one in texts)
 
 
 def _senseless_taints(node: Node) -> Iterator[str]:
@@ -519,26 +516,18 @@ def _senseless_taints(node: Node) -> Iterator[str]:
             yield f"{error}; it keeps no pod away"
 
 
-_AFFINITY = "the required node affinity"
-
-
-def _matching_no_node(decoded: object) -> Iterator[str]:
-    """Warnings about terms of the required node affinity that the API server stores."""
-    pod = _pod_in(decoded)
-    for position, term in enumerate(pod.affinity or ()) if pod else ():
-        if not is_refused(term) and (problem := term_problem(term)):
-            yield f"nodeSelectorTerms[{position}] of {_AFFINITY}: {problem}; no node matches it"
-
-
-def _senseless_terms(pod: Pod) -> Iterator[str]:
+def _senseless_terms(pod: Pod) -> Iterator[tuple[FindingReason, str]]:
+    selector = "the required node affinity"
     if pod.affinity == ():
-        yield f"{_AFFINITY}: must have at least one of nodeSelectorTerms; no node matches it"
+        yield FindingReason.REFUSED, f"{selector}: must have at least one of nodeSelectorTerms; no node matches it"
     for position, term in enumerate(pod.affinity or ()):
-        at = f"nodeSelectorTerms[{position}] of {_AFFINITY}"
-        if is_refused(term):
-            yield f"{at}: {term_problem(term)}; no node matches it"
+        at = f"nodeSelectorTerms[{position}] of {selector}"
+        if problem := term_problem(term):
+            reason = FindingReason.REFUSED if is_refused(term) else FindingReason.UNUSED
+            yield reason, f"{at}: {problem}; no node matches it"
         for key in dict.fromkeys(one.key for one in term.fields if one.key != NAME_FIELD):
-            yield f"{at}: {step_text(key)}: nodes can be selected only by the field {NAME_FIELD}"
+            text = f"{at}: {step_text(key)}: nodes can be selected only by the field {NAME_FIELD}"
+            yield FindingReason.REFUSED, text
 
 
 def _senseless_tolerations(pod: Pod) -> Iterator[str]:

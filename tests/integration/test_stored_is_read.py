@@ -38,8 +38,6 @@ WHOLE = {("metadata",), ("spec",), ("status",), *(("metadata", name) for name in
 IN_GATE = 250
 """Changes of each object, other ones each day."""
 
-ONLY_IN_FILES = {"ResourceClaimTemplate", "Deployment", "DaemonSet", "Job", "CronJob"}
-
 MANY = "no cluster has more"
 """Of pods that a workload asks for: the server stores that, and nobody could place them."""
 
@@ -85,8 +83,9 @@ def stored(server: RestClient, base: Json, raw: Json, path: Path, value: str) ->
 def refusals(found: Json) -> Iterator[str]:
     """Why the watch or the commands do not take an object, or say that the API server does not."""
     try:
-        if found["kind"] not in ONLY_IN_FILES:
-            BY_NAME[found["kind"]].watch_decoder(found)
+        kind = BY_NAME.get(found["kind"])  # workloads have none: files alone hold them
+        if kind is not None and kind.is_watched:
+            kind.watch_decoder(found)
     except Undecodable as error:
         yield str(error)
     inventory = take_inventory([RawObject(Place("input.yaml", 1), found)])
