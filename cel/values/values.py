@@ -286,13 +286,13 @@ def _weight_of_all(items: Sequence[Value]) -> int:
 _LIGHT: Final = frozenset({bool, int, Uint, float, type(None)})
 
 
-def bounded(weight: int) -> int:
-    """`weight`, if it is at most HEAVIEST; else raises EvalAbortedError.
+def bounded(weight: int, most: int = HEAVIEST) -> int:
+    """`weight`, if it is at most `most`; else raises EvalAbortedError.
 
     Libraries call it before they make a value that may be much larger than its arguments.
     """
-    if weight > HEAVIEST:
-        raise EvalAbortedError(f"operation cancelled: a value with more than {HEAVIEST} parts")
+    if weight > most:
+        raise EvalAbortedError(f"operation cancelled: a value with more than {most} parts")
     return weight
 
 
