@@ -221,6 +221,9 @@ _EXHAUSTED_S = 1.0
 IDLE_S = 120.0
 """For so long a connection to an application may bring no request, or no whole head of one."""
 
+REST_S = 0.1
+"""Between two answers to a stranger over one connection: else he decides how much of the processor they take."""
+
 _CLOSE_S = 1.0
 """For so long a connection over TLS may take to be closed; whatever its client sends meanwhile is deciphered."""
 
@@ -304,7 +307,7 @@ async def listening(
 ) -> AsyncIterator[str]:
     """Serves the application, as `accepting` does. No answer says by which program, and which version of it."""
     service = _ApplicationService(limits.is_for_all)
-    application.middlewares[:0] = (requiring_http_1, requiring_host)
+    application.middlewares[:0] = (service.resting, requiring_http_1, requiring_host)
     application.middlewares.append(service.noted)
     application.on_response_prepare.append(_without_server)
     runner = web.AppRunner(application, shutdown_timeout=STOPPED_S)
@@ -375,18 +378,21 @@ class _Handler(web.RequestHandler):
     """aiohttp's, which reads no bodies, and reports no errors of clients that leave early or speak another protocol.
 
     Of a body in chunks of a byte, 100 kB would take as long as many answers, before anybody has asked for it.
+
+    rested_at: when a stranger may have the next answer over the connection, by the clock of the loop.
     """
 
-    __slots__ = ("_has_body",)
+    __slots__ = ("_has_body", "rested_at")
 
     def __init__(self, server: web.Server, **options: Any) -> None:
         """options: of aiohttp's, of their own types."""
         super().__init__(server, **options)
         self._has_body = False
+        self.rested_at = 0.0
 
     def data_received(self, data: bytes) -> None:
         """Take the heads of requests. A body that does not end with its head is the last that the client sends."""
-        for start in range(0, len(data), _PART):
+        for start in range(0, max(len(data), 1), _PART):  # no data: what came before more requests than may wait
             if self._has_body:
                 return
             super().data_received(data[start : start + _PART])
@@ -461,6 +467,18 @@ class _ApplicationService:
         if connection in self._calling:
             return Standing.CALLING
         return Standing.KNOWN if connection in self._known else Standing.STRANGER
+
+    @web.middleware
+    async def resting(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The outermost: strangers who ask without a pause wait, and what they have sent is not read meanwhile."""
+        connection = request.protocol
+        assert isinstance(connection, _Handler)
+        if connection not in self._known:
+            now = asyncio.get_running_loop().time()
+            wait_s = max(connection.rested_at - now, 0.0)
+            connection.rested_at = now + wait_s + REST_S
+            await asyncio.sleep(wait_s)
+        return await handler(request)
 
     @web.middleware
     async def noted(self, request: web.Request, handler: Handler) -> web.StreamResponse:

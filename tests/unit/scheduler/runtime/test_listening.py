@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 from aiohttp import web
 
+from scheduler import runtime
 from scheduler.runtime.listening import CannotServe, Limits, Refusal, Service, _Acceptor, listening
 from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
@@ -425,6 +426,41 @@ def test_of_a_body_in_the_smallest_chunks_hardly_anything_is_read(
 
     run(loop, use, Limits(), is_secure=is_secure)
     assert parsed < 5000
+
+
+@LOOPS
+@pytest.mark.parametrize("is_secure", [False, True])
+def test_stranger_who_asks_without_a_pause_waits_and_nobody_else(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, *, is_secure: bool
+) -> None:
+    monkeypatch.setattr(runtime.listening, "REST_S", NEVER_S)
+
+    async def use(server: Server) -> None:
+        eager = await server.ready()
+        assert await says_ok(eager, PROBE)
+        second = asyncio.create_task(says_ok(eager, PROBE))
+        for _ in range(10):
+            assert await says_ok(await server.ready(), PROBE)
+        known = await server.ready()
+        for _ in range(10):
+            assert await says_ok(known)
+        assert not second.done()
+        second.cancel()
+
+    run(loop, use, Limits(), is_secure=is_secure)
+
+
+@LOOPS
+def test_all_of_many_requests_that_are_sent_at_once_are_answered(loop: Loop) -> None:
+    """More than aiohttp has waiting at a time."""
+
+    async def use(server: Server) -> None:
+        stream = await server.ready()
+        stream[1].write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 500)
+        for _ in range(500):
+            assert await is_answered(stream)
+
+    run(loop, use, Limits(), is_secure=False)
 
 
 @LOOPS
