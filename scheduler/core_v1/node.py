@@ -96,7 +96,7 @@ def decode_priority_class(raw: Mapping[str, object]) -> tuple[PriorityClass | No
     return PriorityClass(fields.metadata.name, fields.value, bool(fields.globalDefault)), ()
 
 
-# Namespaces: only their labels count, one of which permits admin access to devices.
+# Namespaces: their labels count, one of which permits admin access to devices, and whether they are going.
 #
 # Source: k8s.io/api core/v1 Namespace.
 
@@ -107,6 +107,8 @@ class Namespace:
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    is_deleted: bool = False
+    """It goes with all that is in it (metadata.deletionTimestamp): the API server takes nothing new, nor a binding."""
 
 
 class _NamespaceFields(ObjectFields):
@@ -122,7 +124,8 @@ def decode_namespace(
         return None, errors
     if validate and (errors := tuple(metadata_errors(fields.metadata))):
         return None, errors
-    return Namespace(fields.metadata.name, fields.metadata.labels or {}), ()
+    metadata = fields.metadata
+    return Namespace(metadata.name, metadata.labels or {}, metadata.deletionTimestamp is not None), ()
 
 
 # Nodes: the part of a Node that placement looks at.

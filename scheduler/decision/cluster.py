@@ -114,6 +114,7 @@ class Cluster:
         self._table = self.fleet.table
         self.order = NodeOrder(self._table.numbers, identity)
         self._labels: dict[str, Mapping[str, str]] = {}
+        self._deleted_namespaces: set[str] = set()
         self.infos = NodeInfos(self._labels)
         self.free_resources = FreeByNode(self.fleet, self.infos)
         self._profiles = {
@@ -242,6 +243,9 @@ class Cluster:
 
     def set_namespace(self, namespace: Namespace) -> None:
         """The namespace is there, or has changed."""
+        self._deleted_namespaces.discard(namespace.name)
+        if namespace.is_deleted:
+            self._deleted_namespaces.add(namespace.name)
         if self._labels.get(namespace.name, {}) != namespace.labels:
             self._labels[namespace.name] = namespace.labels
             self.infos.pods.forget_answers()
@@ -249,6 +253,7 @@ class Cluster:
 
     def remove_namespace(self, name: str) -> None:
         """The namespace is gone."""
+        self._deleted_namespaces.discard(name)
         if self._labels.pop(name, None):
             self.infos.pods.forget_answers()
             self.fleet.namespace_changed(name)
@@ -283,6 +288,10 @@ class Cluster:
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace, none where it is not known."""
         return self._labels.get(namespace, {})
+
+    def namespace_problem(self, namespace: str) -> str:
+        """Why no pod of the namespace can be bound any more; empty where it can."""
+        return f"namespace {namespace} is being deleted" if namespace in self._deleted_namespaces else ""
 
     def signatures_of(self, pod: Pod) -> PodSignatures:
         """The plugins of the pod's profile, and what filters say of nodes alone."""

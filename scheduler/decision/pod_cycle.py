@@ -35,7 +35,7 @@ from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
-from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Cycle, Plugin, Reason, Refusal, Rejected
+from scheduler.plugins.plugin import NAMESPACE, NO_NODES, UNSUPPORTED, Cycle, Plugin, Reason, Refusal, Rejected
 from scheduler.plugins.volume_binding import pinned, plan
 from scheduler.state.masks import numbers_of
 from scheduler.state.pod_resources import ExtendedClaim, WithDevices
@@ -178,7 +178,10 @@ class PodCycle:
         return self.claims_refused_everywhere()
 
     def claims_refused_everywhere(self) -> tuple[Reason, str] | None:
-        """The problems of the claims that hold on every node, whatever is free."""
+        """The problems of the namespace and of the claims that hold on every node, whatever is free."""
+        # Differs from kube-scheduler, which tries the pod until it is gone, though no binding is stored.
+        if self.pod is not None and (problem := self.cluster.namespace_problem(self.pod.namespace)):
+            return NAMESPACE, problem
         for claim in self.full:
             problem = f"resourceclaim {claim} is reserved for {RESERVED_FOR_MAX} pods already, which is the limit"
             return CLAIMS, problem

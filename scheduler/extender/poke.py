@@ -121,7 +121,7 @@ class Poke:
                         self.note(slice_.reach.node_name or None)
             case TaintRulesChanged() | LimitsChanged():
                 self.note(None)
-            case NamespaceChanged(old, new) if old != new:
+            case NamespaceChanged(old, new) if not (old and new and old.labels == new.labels):
                 self.note(None)
             case ClaimChanged() | ClassChanged():
                 self._note_seen()

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from allocator.model import Claim, Node
 from scheduler.core_v1.pod import claim_keys
 from scheduler.plugins.node_resources_fit import offers_asked_differently, stands_for_asked
-from scheduler.plugins.plugin import Cycle, Plugin, Reason, RefusedPod, Score, always, normalized
+from scheduler.plugins.plugin import Cycle, Plugin, Reason, RefusedPod, Score, always, is_in_namespace, normalized
 from scheduler.state.claims import awaited_claims
 from scheduler.state.cluster_changes import (
     ClaimChanged,
@@ -75,10 +75,6 @@ def _is_named_or_asked(who: RefusedPod, event: ClassChanged) -> bool:
     return _is_named(who, event) or stands_for_asked(who, event)
 
 
-def _is_in_namespace(who: RefusedPod, event: NamespaceChanged) -> bool:
-    return any(one.name == who.pod.namespace for one in (event.old, event.new) if one)
-
-
 def _shares_claim(who: RefusedPod, event: GivenBack) -> bool:
     own = set(claim_keys(who.pod))
     return any((claim.namespace, claim.name) in own for claim in event.claims)
@@ -111,7 +107,7 @@ CLAIMS = Reason(NAME, {ClaimChanged: _is_own, GivenBack: _shares_claim}, name="c
 CLASSES = Reason(NAME, {ClassChanged: _is_named}, name="device classes")
 """A class that a claim names does not exist."""
 
-ADMIN_ACCESS = Reason(NAME, {NamespaceChanged: _is_in_namespace}, name="admin access")
+ADMIN_ACCESS = Reason(NAME, {NamespaceChanged: is_in_namespace}, name="admin access")
 """The namespace does not permit it."""
 
 DYNAMIC_RESOURCES = Plugin(

@@ -20,7 +20,7 @@ from allocator.gates import Features
 from allocator.model import Claim, Node
 from cel import Cancelled
 from scheduler.core_v1.pod import Pod
-from scheduler.state.cluster_changes import Event, NodeChanged
+from scheduler.state.cluster_changes import Event, NamespaceChanged, NodeChanged
 from scheduler.state.labels import Domains, PodSelectors
 from scheduler.state.masks import Flags, Numbers
 from scheduler.state.node_infos import NodeInfos
@@ -366,6 +366,14 @@ def is_added(_who: RefusedPod, event: NodeChanged) -> bool:
     """The hint for nodes that come."""
     return event.old is None
 
+
+def is_in_namespace(who: RefusedPod, event: NamespaceChanged) -> bool:
+    """Whether it is the pod's namespace that has changed."""
+    return any(one.name == who.pod.namespace for one in (event.old, event.new) if one)
+
+
+NAMESPACE = Reason("", {NamespaceChanged: is_in_namespace}, name="namespace")
+"""The pod's namespace is being deleted."""
 
 NO_NODES = Reason("", {NodeChanged: is_added}, name="no nodes")
 """There are none, so that no plugin could refuse any."""

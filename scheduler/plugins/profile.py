@@ -25,7 +25,7 @@ from scheduler.plugins.node_resources_balanced_allocation import NODE_RESOURCES_
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
 from scheduler.plugins.node_volume_limits import NODE_VOLUME_LIMITS
-from scheduler.plugins.plugin import NO_NODES, OF_GROUP, UNSUPPORTED, Plugin
+from scheduler.plugins.plugin import NAMESPACE, NO_NODES, OF_GROUP, UNSUPPORTED, Plugin
 from scheduler.plugins.pod_topology_spread import POD_TOPOLOGY_SPREAD
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.plugins.volume_binding import VOLUME_BINDING
@@ -51,7 +51,7 @@ PLUGINS = (
     IMAGE_LOCALITY,
 )
 
-REASONS = (NO_NODES, UNSUPPORTED, OF_GROUP, *(reason for plugin in PLUGINS for reason in plugin.reasons))
+REASONS = (NAMESPACE, NO_NODES, UNSUPPORTED, OF_GROUP, *(reason for plugin in PLUGINS for reason in plugin.reasons))
 """All that pods are refused for."""
 
 

@@ -1,9 +1,27 @@
 """What a pod is told that gets no node: once, in kube-scheduler's form, and in ours why the nearest node did not do."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.controlplane.rest import NODE
-from tests.integration.live.world import NAMESPACE, SCHEDULER, World, a_device, a_request, reported, some_devices
+from tests.controlplane import rest
+from tests.controlplane.contents import ensure_namespace
+from tests.controlplane.polling import poll_until
+from tests.controlplane.rest import CLAIM, NODE, POD, ApiError, Kind
+from tests.integration.live.world import (
+    NAMESPACE,
+    SCHEDULER,
+    World,
+    a_device,
+    a_request,
+    an_object,
+    reported,
+    some_devices,
+)
+
+GOING = "going"
+ADMISSION = "admissionregistration.k8s.io/v1"
+POLICY, POLICY_BINDING = (Kind(ADMISSION, f"ValidatingAdmissionPolicy{suffix}") for suffix in ("", "Binding"))
 
 
 @pytest.mark.needs("DRADeviceTaints")
@@ -80,3 +98,57 @@ def test_pod_that_only_waits_for_its_claim_is_shown_nothing(world: World) -> Non
     world.bound("other")
     assert reported(world.pod("waiting")) is None
     assert world.proxy.writes(r"/pods/waiting/status$") == []
+
+
+@pytest.fixture
+def going(world: World) -> Iterator[None]:
+    """A namespace that is being deleted, with a pod that nobody may delete until the test has ended."""
+    ensure_namespace(world.api, GOING)
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}
+    where = {"matchLabels": {"kubernetes.io/metadata.name": GOING}}
+    constraints = {"namespaceSelector": where, "resourceRules": [rule]}
+    policy = {"matchConstraints": constraints, "validations": [{"expression": "false"}]}
+    world.api.create(an_object(POLICY, GOING, policy))
+    world.api.create(an_object(POLICY_BINDING, GOING, {"policyName": GOING, "validationActions": ["Deny"]}))
+    world.api.create(an_object(CLAIM, "claim", {"devices": {"requests": [a_request()]}}, GOING))
+    a_pod_of(world, "pod", schedulingGates=[{"name": "example.com/gate"}])
+    poll_until(bool, lambda: is_kept(world), "nobody may delete pods")
+    world.api.delete(rest.NAMESPACE, GOING)
+    yield
+    world.api.delete(POLICY_BINDING, GOING)
+    world.api.delete(POLICY, GOING)
+    world.api.await_all(rest.NAMESPACE, lambda left: GOING not in [one["metadata"]["name"] for one in left])
+
+
+def a_pod_of(world: World, name: str, **spec: object) -> None:
+    container, claim = {"name": "c", "image": "none"}, {"name": "claim", "resourceClaimName": "claim"}
+    fields = {"schedulerName": SCHEDULER, "containers": [container], "resourceClaims": [claim], **spec}
+    world.api.create(an_object(POD, name, fields, GOING))
+
+
+def is_kept(world: World) -> bool:
+    """Whether a pod that was just made cannot be deleted."""
+    name = f"asked-{len(world.api.list(POD, GOING))}"
+    a_pod_of(world, name, schedulerName="nobody")
+    try:
+        world.api.delete(POD, name, GOING)
+    except ApiError:
+        return True
+    return False
+
+
+@pytest.mark.usefixtures("going")
+def test_pod_of_a_namespace_that_is_being_deleted_costs_no_write_but_that_of_its_condition(world: World) -> None:
+    world.a_cluster()
+    world.api.change(POD, "pod", GOING, lambda pod: {**pod, "spec": {**pod["spec"], "schedulingGates": []}})
+    told = poll_until(
+        lambda condition: condition is not None and condition["reason"] == "Unschedulable",
+        lambda: reported(world.api.get(POD, "pod", GOING)),
+        "the pod is told",
+    )
+    assert told is not None
+    assert told["message"].startswith(f"0/1 nodes are available: namespace {GOING} is being deleted.")
+    world.a_claim()
+    world.a_pod("pod", "claim")
+    world.bound()
+    assert world.proxy.writes(rf"/namespaces/{GOING}/(resourceclaims/|pods/pod/binding)") == []

@@ -16,7 +16,7 @@ from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, D
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
-from scheduler.plugins.plugin import UNSUPPORTED, Refusal
+from scheduler.plugins.plugin import NAMESPACE, UNSUPPORTED, Refusal
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from tests.builders import (
     a_claim,
@@ -189,6 +189,21 @@ def test_claim_that_is_full_keeps_the_pod_from_every_node() -> None:
     claim = an_allocated_claim("gpu-0")
     found = refused(outcome(a_cluster(1), claim, full=(claim,)))
     assert found.refusal.reasons == {CLAIMS}
+
+
+@pytest.mark.parametrize("pod", [a_pod(), a_pod(node_name="node-0")])
+def test_pod_of_a_namespace_that_is_being_deleted_is_refused_until_that_is_another_one(pod: Pod) -> None:
+    cluster = a_cluster(1)
+    cluster.set_namespace(Namespace("default", is_deleted=True))
+    found = refused(outcome(cluster, a_claim(), pod=pod))
+    assert found.refusal.reasons == {NAMESPACE}
+    assert found.refusal.message == "0/1 nodes are available: namespace default is being deleted."
+    assert found.resolvable == 0
+    cluster.remove_namespace("default")
+    assert isinstance(outcome(cluster, a_claim(), pod=a_pod()), Placed)
+    cluster.set_namespace(Namespace("default", is_deleted=True))
+    cluster.set_namespace(Namespace("default"))
+    assert isinstance(outcome(cluster, a_claim(), pod=a_pod()), Placed)
 
 
 @pytest.mark.parametrize(("label", "is_placed"), [("true", True), ("false", False)])

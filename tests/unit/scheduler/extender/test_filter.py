@@ -214,6 +214,13 @@ def test_admin_access_is_for_labelled_namespaces(labels: Mapping[str, str], pass
     assert all("does not have the label" in text for text in found.unresolvable.values())
 
 
+def test_no_node_is_for_a_pod_whose_namespace_is_being_deleted() -> None:
+    cluster = a_cluster(1)
+    cluster.set_namespace(Namespace("default", is_deleted=True))
+    found = filtered(cluster, a_claim(), names=("node-0",))
+    assert found.unresolvable == {"node-0": "namespace default is being deleted"}
+
+
 # -- allocated claims
 
 

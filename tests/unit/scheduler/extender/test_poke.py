@@ -157,6 +157,11 @@ def test_what_belongs_to_no_node_wakes_by_one(world: World, event: Event) -> Non
     assert world.tell(event) == [(DEBOUNCE_S, "node-0")]
 
 
+def test_namespace_that_is_deleted_wakes_nobody_before_it_is_gone(world: World) -> None:
+    labels = {"team": "research"}
+    assert world.tell(NamespaceChanged(Namespace("x", labels), Namespace("x", labels, is_deleted=True))) == []
+
+
 def test_changes_that_come_together_wake_together(world: World) -> None:
     async def scenario() -> None:
         for name in ("node-2", "node-1", "node-2"):

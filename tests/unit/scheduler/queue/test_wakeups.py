@@ -15,7 +15,7 @@ from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
-from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal
+from scheduler.plugins.plugin import NAMESPACE, NO_NODES, UNSUPPORTED, Reason, Refusal
 from scheduler.plugins.profile import REASONS
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.queue import concerned, helps
@@ -107,7 +107,7 @@ def test_a_pod_looks_for_another_node_once_the_one_it_is_promised_can_never_take
     assert is_helped(NODE_RESOURCES_FIT.reason, event, replace(WANTS, nominated_node=nominated)) is helps
 
 
-@pytest.mark.parametrize("reason", [CLAIMS, CLASSES, ADMIN_ACCESS, UNSUPPORTED])
+@pytest.mark.parametrize("reason", [CLAIMS, CLASSES, ADMIN_ACCESS, NAMESPACE, UNSUPPORTED])
 def test_a_node_helps_no_pod_that_no_node_could_take(reason: Reason) -> None:
     assert not is_helped(reason, NodeChanged(None, FITTING))
 
@@ -235,6 +235,8 @@ def test_a_claim_made_of_a_template_is_the_pods_own_once_its_status_says_so() ->
         (UNSUPPORTED, ClassChanged(a_class("x"), None), False),
         (ADMIN_ACCESS, NamespaceChanged(Namespace("default"), Namespace("default", {"a": "b"})), True),
         (ADMIN_ACCESS, NamespaceChanged(None, Namespace("other")), False),
+        (NAMESPACE, NamespaceChanged(None, Namespace("default")), True),
+        (NAMESPACE, NamespaceChanged(Namespace("other", is_deleted=True), None), False),
         (DEVICES, NamespaceChanged(None, Namespace("default")), False),
     ],
 )
