@@ -287,16 +287,17 @@ class Store(Generic[T]):
     def take(self, event: WatchEvent[T]) -> None:
         """Apply the event; for the one writer.
 
-        After a list out of turn the watch is behind: what it reports then is known already, and skipped.
+        After a list out of turn the watch is behind: what it reports then is known already, and skipped. What one
+        transaction of etcd changes has one version, however many objects that are.
         """
         if isinstance(event, Interrupted | Outdated) or event.resource_version < self.resource_version:
             return
         match event:
             case Restarted(objects):
                 self._swap(objects)
-            case Applied(applied) if event.resource_version > self.resource_version:
+            case Applied(applied) if not self._has(applied):
                 self._apply(applied)
-            case Deleted() if event.resource_version > self.resource_version:
+            case Deleted():
                 self._delete(event)
         if not (self._needs_all and self._undecoded):
             self.synced.set()
@@ -334,6 +335,10 @@ class Store(Generic[T]):
         if before is not None and before.uid == gone.uid:
             self._forget(gone.key)
             self._report(before, None)
+
+    def _has(self, found: Found[T]) -> bool:
+        before = self._known(found.key)
+        return before is not None and before.resource_version >= found.resource_version
 
     def _known(self, key: Key) -> Found[T] | None:
         return self._entries.get(key) or self._undecoded.get(key)

@@ -116,6 +116,14 @@ def test_watch_that_is_behind_a_list_reports_nothing_new() -> None:
     assert reader.changes == [(an_entry("c", 8), None)]
 
 
+def test_all_that_one_transaction_of_etcd_changes_has_one_version() -> None:
+    reader = StoreReader(an_entry("a", 1), an_entry("b", 2), an_entry("c", 3))
+    for event in (deleted("a", 5), applied("c", 5), deleted("b", 5), applied("d", 5)):
+        reader.store.take(event)
+    gone = [(an_entry("a", 1), None), (an_entry("b", 2), None)]
+    assert reader.changes == [gone[0], (an_entry("c", 3), an_entry("c", 5)), gone[1], (None, an_entry("d", 5))]
+
+
 def test_list_that_the_watch_has_overtaken_is_passed_over() -> None:
     reader = StoreReader(an_entry("a", 1))
     reader.store.take(applied("b", 5))
