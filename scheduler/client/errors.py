@@ -46,10 +46,11 @@ class Cause:
 class ApiErrorKind(Enum):
     """What the server says by an answer that is an error.
 
-    DENIED: an admission webhook or policy, or a plugin such as the one for quotas, refuses this object. PUT_OFF: the
-    same, for now (429). The others are the server's own words. UNAUTHENTICATED: it does not know who calls. FORBIDDEN:
-    the caller lacks a right. BUSY: it has too much to do (429). MISSING, CONFLICT, EXPIRED, INVALID: 404, 409, 410 and
-    422. TROUBLED: it has not ended what it began, or cannot do it (408, 5xx). REFUSED: any other error.
+    DENIED: an admission webhook or policy, a plugin such as the one for quotas, or etcd for its size refuses this
+    object. PUT_OFF: the same, for now (429). The others are the server's own words. UNAUTHENTICATED: it does not
+    know who calls. FORBIDDEN: the caller lacks a right. BUSY: it has too much to do (429). MISSING, CONFLICT,
+    EXPIRED, INVALID: 404, 409, 410 and 422. TROUBLED: it has not ended what it began, or cannot do it (408, 5xx).
+    REFUSED: any other error.
     """
 
     DENIED = "denied"
@@ -137,8 +138,12 @@ _OF_WEBHOOK = re.compile(r'admission webhook "[^"]*" denied the request\b')
 _OF_POLICY = re.compile(
     r"""\S+ ("[^"]*" )?is forbidden: \w+AdmissionPolicy '[^']*' with binding '[^']*' denied request\b"""
 )
+_OF_SIZE = re.compile(r'(Operation cannot be fulfilled on pods/binding "[^"]*": )?etcdserver: request is too large')
 _OF_RIGHTS = re.compile(r'[^"]*("[^"]*" )?is forbidden: User ".*" cannot ')
-"""The server's own words at the beginning of a message; what follows holds whatever a webhook or an object says."""
+"""The server's own words at the beginning of a message; what follows holds whatever a webhook or an object says.
+
+That of the size is all of its message: the status is that of an error of which it is unknown whether it was stored.
+"""
 
 _BY_STATUS: Mapping[int, ApiErrorKind] = {
     HTTPStatus.NOT_FOUND: ApiErrorKind.MISSING,
@@ -154,6 +159,8 @@ def api_error_kind(status: int, said: ApiStatus) -> ApiErrorKind:
     """What an answer with this status code of HTTP, which is an error, means."""
     if _OF_WEBHOOK.match(said.message) or _OF_POLICY.match(said.message):
         return ApiErrorKind.PUT_OFF if status == HTTPStatus.TOO_MANY_REQUESTS else ApiErrorKind.DENIED
+    if _OF_SIZE.fullmatch(said.message):
+        return ApiErrorKind.DENIED
     if status == HTTPStatus.UNAUTHORIZED:
         return ApiErrorKind.REFUSED if said.is_about_object else ApiErrorKind.UNAUTHENTICATED
     if status == HTTPStatus.FORBIDDEN:  # authorization names the user and the verb; all else comes from admission

@@ -133,12 +133,12 @@ class PodStep(Step):
         """Write to the pod; Bound where it is bound by then. Raises AttemptEnded where it cannot be, or not now."""
         bound, is_sent = None, False
         while not (is_sent or bound):
-            self.attempt.pod.sent = self.attempt.pod.version
+            before, self.attempt.pod.sent = self.attempt.pod.sent, self.attempt.pod.version
             try:
                 # The pod is as it was decided, or as it was when its claims were found to be ours.
                 binding, is_sent = await unless_shown(self.binder, self.attempt, self.send), True
             except CallFailed as error:
-                bound = await self._failed(error)
+                bound = await self._failed(error, before)
             else:
                 bound = _bound(self.attempt, binding)
         self.attempt.pod.sent = ""
@@ -161,12 +161,15 @@ class PodStep(Step):
         assert self.is_idle, f"a write to pod {self.attempt.decision.pod} is in flight"
         return False
 
-    async def _failed(self, error: CallFailed) -> Bound | None:
-        """Find out why; return where the write is to be sent again. Raises AttemptEnded where it is not."""
+    async def _failed(self, error: CallFailed, before: str) -> Bound | None:
+        """Find out why; return where the write is to be sent again. Raises AttemptEnded where it is not.
+
+        before: the version under which an earlier write may still be stored, whatever became of this one.
+        """
         attempt, pod = self.attempt, self.attempt.pod
         self.binder.progress.failed(attempt.decision.pod.uid, error)
         if not may_pass(error) and not self.goes_on:
-            pod.sent = ""
+            pod.sent = before
             raise ended(attempt, error, f"pod {attempt.decision.pod}") from error
         if error.is_ambiguous:
             attempt.slot.failed(str(error))

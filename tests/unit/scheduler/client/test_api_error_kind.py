@@ -86,6 +86,18 @@ def test_words_of_a_webhook_elsewhere_in_a_message_are_not_the_servers(message: 
     assert answered(500, {"message": message}).kind is ApiErrorKind.TROUBLED
 
 
+@pytest.mark.parametrize(
+    ("code", "begin"), [(500, ""), (409, 'Operation cannot be fulfilled on pods/binding "a": ')], ids=["write", "bind"]
+)
+def test_what_is_too_large_for_etcd_is_not_stored(code: int, begin: str) -> None:
+    message = f"{begin}etcdserver: request is too large"
+    error = answered(code, {"message": message})
+    assert error.kind is ApiErrorKind.DENIED
+    assert not error.is_ambiguous
+    assert answered(code, {"message": message.replace("is too large", "timed out")}).kind is not ApiErrorKind.DENIED
+    assert answered(code, {"message": f"no: {message}"}).kind is not ApiErrorKind.DENIED
+
+
 def test_401_with_details_is_not_about_who_calls() -> None:
     assert answered(401, {"message": "Unauthorized", "details": {"name": "a"}}).kind is ApiErrorKind.REFUSED
 
