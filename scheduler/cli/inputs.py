@@ -381,7 +381,7 @@ class Input:
         yield from early_volumes(placed, volume_claims.bound_before)
         yield from unchecked_spread(placed, self.pods, self.inventory.kinds)
         if placed and "Node" in self.inventory.kinds:
-            has_bound_pods = is_simulated or any(pod.node_name for pod in self.inventory.pods)
+            has_bound_pods = is_simulated or self.inventory.has_bound_pods
             yield from unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods)
         unoffered = self.extended.unoffered(waiting, self.inventory.nodes)
         yield from unoffered_resources(unoffered, is_on=self.extended.is_on)
