@@ -91,8 +91,9 @@ def ending_quietly() -> Iterator[None]:
         stop("the memory that this process may have is used up: give it more, or less input")
     except OSError as error:
         _drop_output()
+        file = f"{error.filename:.80}: " if isinstance(error.filename, str) else ""
         with suppress(OSError):  # standard error may be what cannot be written
-            print_to_stderr([f"dra: {error.strerror or error}"])
+            print_to_stderr([f"dra: {file}{error.strerror or error}"])
         sys.exit(BAD_INPUT)
 
 

@@ -11,6 +11,7 @@ from allocator.model import Requirement
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.defrag import devices_after, jobs_option, movable_option
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.file_path import FilePath
 from scheduler.cli.inputs import DecidedBy, Input, deciding_options, inventory_of, keep_going_option, overlay_option
 from scheduler.cli.printing import Progress, page_option, print_report
 from scheduler.decision import filters
@@ -45,7 +46,7 @@ Examples:
 @click.option(
     "--node-groups",
     "file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Kinds of nodes that can be had, each with a price, least and most (docs/plan.md).",
 )

@@ -10,6 +10,7 @@ import orjson
 from allocator.api.versions import Json
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.extender_config import kube_configuration, kubernetes_option
+from scheduler.cli.file_path import FilePath
 from scheduler.cli.inputs import time_of
 from scheduler.cli.settings import options, settings
 from scheduler.input.yaml_1_1 import dump
@@ -36,7 +37,7 @@ Examples:
     "--from",
     "file",
     required=True,
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=FilePath(path_type=Path, allow_dash=True),
     metavar="FILE",
     help="KubeSchedulerConfiguration, or - for standard input.",
 )

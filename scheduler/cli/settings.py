@@ -11,6 +11,7 @@ from allocator.policies import NAMES
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import gates_of
 from scheduler.cli.ending import stop
+from scheduler.cli.file_path import FilePath
 from scheduler.cli.inputs import POLICY
 from scheduler.runtime.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, Preemptible, load
 
@@ -41,7 +42,7 @@ def _gates(_context: click.Context, _option: click.Parameter, text: str | None) 
 
 _OPTIONS = (
     click.option(
-        "--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration file. Flags override it."
+        "--config", type=FilePath(path_type=Path), metavar="FILE", help="Configuration file. Flags override it."
     ),
     click.option(
         "--kubeconfig",

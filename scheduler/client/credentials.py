@@ -30,6 +30,7 @@ from kubernetes_asyncio.config import load_incluster_config
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from scheduler.client.errors import LASTS_S, NotConfigured
+from scheduler.client.kubeconfig import address_problem, existing, problems
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 
 # Programs that provide credentials: the exec plugin of a kubeconfig, and gcloud's for the older provider `gcp`.
@@ -413,6 +414,7 @@ async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[st
         else:
             load_again = _of_pod(configuration)
         await beside(lambda: load_again(False))
+        _require_addresses(configuration)
     except Exception as error:
         inline.close()
         raise NotConfigured(f"{files or 'the service account of this pod'}: {_problem(error)}") from error
@@ -456,6 +458,14 @@ def _of_kubeconfig(
     return lambda is_forced: loader.load(configuration, is_forced=is_forced)
 
 
+def _require_addresses(configuration: Configuration) -> None:
+    """Raises ValueError where the API server, or the proxy on the way to it, cannot be called."""
+    if problem := address_problem(str(configuration.host)):
+        raise ValueError(f"server: {problem}")
+    if configuration.proxy and (problem := address_problem(str(configuration.proxy))):
+        raise ValueError(f"proxy-url: {problem}")
+
+
 def _of_pod(configuration: Configuration) -> Load:
     def load_again(_: bool) -> None:  # noqa: FBT001 - as it is called
         load_incluster_config(configuration, try_refresh_token=False)  # type: ignore[no-untyped-call]
@@ -466,21 +476,36 @@ def _of_pod(configuration: Configuration) -> Load:
 def _problem(error: Exception) -> str:
     """What went wrong; the library takes a file for what it should be, and stumbles over another."""
     if isinstance(error, TypeError | AttributeError | LookupError | AssertionError):
-        return f"is not a valid kubeconfig ({error})"
+        return "is not a valid kubeconfig"
     if isinstance(error, TimeoutError):
         return f"nothing came within {PLUGIN_S:g} s"
     return str(error)
 
 
 def _files(kubeconfig: Path | None, environ: Mapping[str, str], home: Path) -> str:
-    """The kubeconfigs to read, as the library takes them: one, or several with the separator of PATH; "" for none."""
+    """The kubeconfigs to read, as the library takes them: one, or several with the separator of PATH; "" for none.
+
+    Raises NotConfigured where one of them is no kubeconfig.
+    """
     if kubeconfig is not None:
-        if not kubeconfig.is_file():
+        if not _is_file(kubeconfig):
             raise NotConfigured(f"kubeconfig {kubeconfig} is not a file")
-        return str(kubeconfig)
-    if named := environ.get("KUBECONFIG"):
-        return named
-    return str(home / _HOME) if (home / _HOME).is_file() else ""
+        files = str(kubeconfig)
+    elif named := environ.get("KUBECONFIG"):
+        if not (files := existing(named)):
+            raise NotConfigured(f"KUBECONFIG {named} is not a file")
+    else:
+        files = str(home / _HOME) if _is_file(home / _HOME) else ""
+    if problem := next(problems(files), ""):
+        raise NotConfigured(problem)
+    return files
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, or below what may not be looked into
+        return False
 
 
 def _nothing_found(home: Path) -> str:
