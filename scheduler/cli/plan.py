@@ -29,8 +29,8 @@ from scheduler.planning.node_removal import NodeRemover
 
 _EPILOG = """
 \b
-Exit codes: 0 if everything that is pending fits with the plan, or a node can go; 1 if something does not fit, or no
-node can go; 2 for invalid input.
+Exit codes: 0 if everything that is pending fits with the plan, or a node can go; 1 if something does not fit, no
+node can go, or an object of an unknown kind has claims; 2 for invalid input.
 
 \b
 Examples:
@@ -124,7 +124,8 @@ def command(  # noqa: PLR0913 - one for each option
         after, claims, cluster = given.devices_of(plan.world.placement)
         report = replace(report, pools=(before, after), claims=claims, cluster=cluster)
     print_report(report, output, source.head)
-    sys.exit(BAD_INPUT if inventory.errors else int(bool(plan.never or plan.unplaced)))
+    is_whole = not (plan.never or plan.unplaced or inventory.unseen)
+    sys.exit(BAD_INPUT if inventory.errors else int(not is_whole))
 
 
 def _removed(given: Input, source: ClusterSource, rules: MoveRules, decided_by: DecidedBy, output: str) -> bool:
