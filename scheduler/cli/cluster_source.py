@@ -12,8 +12,7 @@ from click.shell_completion import CompletionItem
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Requirement
 from allocator.policies import NAMES
-from scheduler.cli.ending import KUBECTL_DRA, print_to_stderr
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import KUBECTL_DRA, FilePath, print_to_stderr
 from scheduler.client.api_resources import NAMESPACES, PODS, Resource
 from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements, selects
 from scheduler.core_v1.object_fields import NamespacedName

@@ -20,8 +20,7 @@ from allocator.api.versions import Json as JsonObject
 from allocator.gates import Features
 from allocator.model import Slice
 from scheduler.cli.cluster_source import ShownObjects
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import BAD_INPUT, FilePath, print_to_stderr, stop
 from scheduler.cli.inputs import Input, InputSource, input_options, inventory_of
 from scheduler.cli.printing import Progress, print_report, report_option
 from scheduler.cli.verify_allocation import GATES, case_of, replayed_case

@@ -10,8 +10,7 @@ import click
 
 from allocator.api.versions import Json
 from scheduler.cli.cluster_source import ClusterSource, source_options
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import BAD_INPUT, FilePath, print_to_stderr, stop
 from scheduler.cli.printing import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject

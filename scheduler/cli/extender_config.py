@@ -12,8 +12,7 @@ import orjson
 from allocator.api import names
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Release
 from scheduler.cli.cluster_source import gates_of
-from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.extender.configuration import Mode
 from scheduler.input.yaml_1_1 import dump
 from scheduler.kube_scheduler.configuration import KIND, KubeSchedulerConfiguration, read, too_new, without_unknown

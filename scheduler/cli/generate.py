@@ -14,8 +14,7 @@ from click.core import ParameterSource
 from allocator.api import names
 from allocator.api.versions import Json
 from allocator.words import counted
-from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN
 from scheduler.input.yaml_1_1 import dump

@@ -19,8 +19,7 @@ from allocator.status import PoolStatus, pool_statuses
 from allocator.words import counted, did_you_mean, listed_up_to, similar
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
-from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.cli.printing import after_delay
 from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.object_fields import NamespacedName

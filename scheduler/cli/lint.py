@@ -14,8 +14,7 @@ from scheduler.checks.lint import RULES
 from scheduler.checks.manifests import Manifests
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, findings_option, report_findings
 from scheduler.cli.cluster_source import ClusterSource, source_options
-from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.cli.inputs import decided_by, overlay_option, read_inventory
 from scheduler.cli.printing import after_delay
 from scheduler.input.inventory import Inventory

@@ -10,8 +10,7 @@ import click
 from allocator.model import Requirement
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.defrag import devices_after, jobs_option, movable_option
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import BAD_INPUT, FilePath, print_to_stderr, stop
 from scheduler.cli.inputs import DecidedBy, Input, deciding_options, inventory_of, keep_going_option, overlay_option
 from scheduler.cli.printing import Progress, page_option, print_report
 from scheduler.decision import filters

@@ -8,9 +8,8 @@ import click
 import orjson
 
 from allocator.api.versions import Json
-from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.cli.extender_config import kube_configuration, kubernetes_option
-from scheduler.cli.file_path import FilePath
 from scheduler.cli.inputs import time_of
 from scheduler.cli.settings import options, settings
 from scheduler.input.yaml_1_1 import dump

@@ -10,8 +10,7 @@ from allocator.gates import RELEASES
 from allocator.policies import NAMES
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import gates_of
-from scheduler.cli.ending import stop
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath, stop
 from scheduler.cli.inputs import POLICY
 from scheduler.runtime.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, Preemptible, load
 

@@ -18,8 +18,7 @@ from allocator.words import counted, whole_number
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
-from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.cli.inputs import (
     POLICY,
     groups_option,

@@ -16,7 +16,7 @@ from typing import Final, Literal
 import click
 
 import cel
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath
 from scheduler.cli.recorded import InvalidCase, cases_of, field_of, of_kind, replay_all
 from scheduler.cli.verify_allocation import command as allocation
 from scheduler.cli.verify_scheduling import command as scheduling

@@ -25,7 +25,7 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, PoolNotWhole, Refused
 from cel import Cancelled
 from cel.values.quantity import Quantity
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath
 from scheduler.cli.recorded import (
     InvalidCase,
     cases_of,

@@ -23,7 +23,7 @@ from allocator.api.findings import shown
 from allocator.bits import bits
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath
 from scheduler.cli.recorded import (
     InvalidCase,
     cases_of,

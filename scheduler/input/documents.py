@@ -360,9 +360,9 @@ def content_of(file: Path) -> bytes:
 
 def require_end(opened: IO[bytes]) -> None:
     """Raises OSError for a device that has no end, such as /dev/zero."""
-    found = os.fstat(opened.fileno())
-    is_device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
-    if is_device and not opened.isatty() and found.st_rdev != Path(os.devnull).stat().st_rdev:
+    facts = os.fstat(opened.fileno())
+    is_device = stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)
+    if is_device and not opened.isatty() and facts.st_rdev != Path(os.devnull).stat().st_rdev:
         raise OSError(errno.ENODEV, "is a device, and no file")
 
 

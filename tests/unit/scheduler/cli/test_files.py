@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from scheduler.cli.file_path import FilePath
+from scheduler.cli.ending import FilePath
 from scheduler.cli.main import dra as program
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.manifests import a_cluster, a_pod, a_template, text_of
