@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Requirement
 from allocator.policies import NAMES
-from scheduler.cli.ending import KUBECTL_DRA, print_to_stderr
+from scheduler.cli.ending import KUBECTL_DRA, FilePath, print_to_stderr
 from scheduler.client.api_resources import NAMESPACES, PODS, Resource
 from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements, selects
 from scheduler.core_v1.object_fields import NamespacedName
@@ -358,7 +358,7 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_paths(*, paths: tuple[str, ...], source: ClusterSource, **others: Any) -> None:
         command(source=source.at(paths), **others)
 
-    argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(allow_dash=True))
+    argument = click.argument("paths", nargs=-1, metavar="[PATH...]", type=FilePath(allow_dash=True))
     return argument(cluster_options(with_paths))
 
 

@@ -20,7 +20,7 @@ from allocator.api.versions import Json as JsonObject
 from allocator.gates import Features
 from allocator.model import Slice
 from scheduler.cli.cluster_source import ShownObjects
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, FilePath, print_to_stderr, stop
 from scheduler.cli.inputs import Input, InputSource, input_options, inventory_of
 from scheduler.cli.printing import Progress, print_report, report_option
 from scheduler.cli.verify_allocation import GATES, case_of, replayed_case
@@ -150,7 +150,7 @@ class Compared:
     metavar="N",
     help="Compare on the first N nodes by name.",
 )
-@click.option("--peer", type=click.Path(path_type=Path), metavar="FILE", help="The other allocator, built already.")
+@click.option("--peer", type=FilePath(path_type=Path), metavar="FILE", help="The other allocator, built already.")
 @report_option
 def command(*, given: InputSource, most: int, peer: Path | None, output: str) -> None:
     """Compare our answers with kube-scheduler's own allocator.

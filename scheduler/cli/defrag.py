@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
@@ -16,6 +15,7 @@ from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.fit import SUBJECTS, of_file, of_name
 from scheduler.cli.inputs import (
     DecidedBy,
+    FileToFit,
     Input,
     deciding_options,
     inventory_of,
@@ -154,11 +154,12 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("-l selects nothing here: --movable selects the pods that may move.")
     if applies and (source.paths or overlays or not subject or replicas > 1 or output != TEXT):
         raise click.UsageError("--apply takes one pod of a cluster (--for), and no PATH, --overlay, --replicas or -o.")
-    file = [subject] if subject and (Path(subject).exists() or subject == "-") else []
-    inventory = inventory_of(source.objects(), (*overlays, *file), source.features, keep_going=keep_going)
+    file = FileToFit.of(subject) if subject else None
+    on_top = file.objects if file else ()
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going, on_top=on_top)
     given = Input.of(inventory, source.features)
     placement = given.placement(source.features, decided_by=decided_by)
-    asked = _asked(given, placement, subject, replicas, source, is_file=bool(file)) if subject else []
+    asked = _asked(given, placement, subject, replicas, source, file=file) if subject else []
     classes = placement.cluster.fleet.classes
     if class_name and class_name not in classes:
         stop(f"--largest: there is no DeviceClass {class_name}{did_you_mean(class_name, classes)}")
@@ -205,12 +206,12 @@ def _words(subject: str, asked: Sequence[ToFit]) -> str:
 
 
 def _asked(  # noqa: PLR0913 - what is read, and what of it is asked for
-    given: Input, placement: Placement, subject: str, replicas: int, source: ClusterSource, *, is_file: bool
+    given: Input, placement: Placement, subject: str, replicas: int, source: ClusterSource, *, file: FileToFit | None
 ) -> list[ToFit]:
     """The pods and claims that are to fit."""
-    looks = [] if is_file else _looks(given, placement, subject, source.shown)
+    looks = [] if file else _looks(given, placement, subject, source.shown)
     if replicas > len(looks):
-        sought = of_file(given, subject, source) if is_file else of_name(given, subject, source.shown)
+        sought = of_file(given, file, source) if file else of_name(given, subject, source.shown)
         looks += map(sought.copies(placement), range(replicas - len(looks)))
     for look in looks:
         if look.result is not None:

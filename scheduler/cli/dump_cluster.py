@@ -10,7 +10,7 @@ import click
 
 from allocator.api.versions import Json
 from scheduler.cli.cluster_source import ClusterSource, source_options
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, FilePath, print_to_stderr, stop
 from scheduler.cli.printing import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject
@@ -35,7 +35,7 @@ Examples:
 @click.command(name="dump", epilog=_EPILOG)
 @source_options
 @click.option("--redact", "is_redacted", is_flag=True, help="Replace names, addresses, labels and uids.")
-@click.option("-o", "--output", type=click.Path(allow_dash=True), default=STDIN, metavar="FILE", help="File to write.")
+@click.option("-o", "--output", type=FilePath(allow_dash=True), default=STDIN, metavar="FILE", help="File to write.")
 def command(*, source: ClusterSource, is_redacted: bool, output: str) -> None:
     """Write one JSON file with all that is read of a cluster.
 

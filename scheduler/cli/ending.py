@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 import click
 
@@ -91,8 +91,9 @@ def ending_quietly() -> Iterator[None]:
         stop("the memory that this process may have is used up: give it more, or less input")
     except OSError as error:
         _drop_output()
+        file = f"{error.filename:.80}: " if isinstance(error.filename, str) else ""
         with suppress(OSError):  # standard error may be what cannot be written
-            print_to_stderr([f"dra: {error.strerror or error}"])
+            print_to_stderr([f"dra: {file}{error.strerror or error}"])
         sys.exit(BAD_INPUT)
 
 
@@ -100,3 +101,13 @@ def _drop_output() -> None:
     """Nothing more is written: Python would try once again at the end, and complain."""
     with suppress(io.UnsupportedOperation):  # it was closed from the start
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class FilePath(click.Path):
+    """The type of options and arguments that name a file: Python takes the empty path for the folder it runs in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path as click.Path takes it; the command ends with an empty one."""
+        if value == "":
+            self.fail("'' names no file", param, ctx)
+        return super().convert(value, param, ctx)

@@ -12,7 +12,7 @@ import orjson
 from allocator.api import names
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Release
 from scheduler.cli.cluster_source import gates_of
-from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.extender.configuration import Mode
 from scheduler.input.yaml_1_1 import dump
 from scheduler.kube_scheduler.configuration import KIND, KubeSchedulerConfiguration, read, too_new, without_unknown
@@ -138,7 +138,7 @@ def _values(words: list[str]) -> Iterator[str]:
 
 
 @click.command(name="check", epilog=_CHECK_EPILOG)
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("file", metavar="FILE", type=FilePath(path_type=Path, allow_dash=True))
 @click.option(
     FLAGS_OPTION,
     "gates",

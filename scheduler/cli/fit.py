@@ -14,6 +14,7 @@ from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_opt
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     DecidedBy,
+    FileToFit,
     Input,
     deciding_options,
     groups_option,
@@ -29,9 +30,8 @@ from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
-from scheduler.input.documents import read
 from scheduler.input.identity import claim_of_template
-from scheduler.input.inventory import InputClaim, take_inventory
+from scheduler.input.inventory import InputClaim
 from scheduler.offline.copies import Copy, copies_of_claim, copies_of_pod, fit
 from scheduler.offline.group_placement import fit_groups
 from scheduler.offline.input_claims import Priorities, identified
@@ -121,18 +121,19 @@ def command(  # noqa: PLR0913 - one for each option
     -l prints only nodes with these labels; copies on other nodes are counted all the same.
     """
     features, shown = source.features, source.shown
-    file = [subject] if Path(subject).exists() or subject == "-" else []
-    inventory = inventory_of(source.objects(), (*overlays, *file), features, keep_going=keep_going)
+    file = FileToFit.of(subject)
+    on_top = file.objects if file else ()
+    inventory = inventory_of(source.objects(), overlays, features, keep_going=keep_going, on_top=on_top)
     given = Input.of(inventory, features, group_kinds=frozenset(group_kinds))
     placement = given.placement(features, decided_by=decided_by)
-    if group := _group(given, placement, subject, source, is_file=bool(file)):
+    if group := _group(given, placement, subject, source, file):
         before = given.devices_of(placement)[0] if output == PAGE else []
         with Progress(doing="fitting") as progress:
             groups = fit_groups(placement, group, most, lambda number: progress.show(number, number))
         devices = DevicesOfPage(before, *given.devices_of(placement)) if output == PAGE else DevicesOfPage()
         print_report(GroupFitReport(f"group {group}", group, groups, devices), output, source.head)
         sys.exit(BAD_INPUT if inventory.errors else int(groups.number < (most or 1)))
-    sought = of_file(given, subject, source) if file else of_name(given, subject, shown)
+    sought = of_file(given, file, source) if file else of_name(given, subject, shown)
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
         fitting = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
@@ -151,11 +152,11 @@ _GROUP = "group/"
 
 
 def _group(
-    given: Input, placement: Placement, subject: str, source: ClusterSource, *, is_file: bool
+    given: Input, placement: Placement, subject: str, source: ClusterSource, file: FileToFit | None
 ) -> GroupOfPods | None:
     """The group that is named, or the only one in the file; None where there is none. Pods beside it are not copied."""
     groups = given.groups(placement)
-    if not is_file:
+    if file is None:
         if not subject.startswith(_GROUP):
             return None
         key = source.shown.key_of(subject.removeprefix(_GROUP))
@@ -163,7 +164,7 @@ def _group(
             return named[0]
         known = {(group.key.namespace, group.key.name) for group in groups.groups}
         stop(f"group {'/'.join(key)} has no pod in the input{meant(key, known)}")
-    inside = take_inventory(read([subject]), (), source.features)
+    inside = file.inventory(source.features)
     names = {(pod.namespace, pod.name) for pod in Input.of(inside, source.features).pods}
     inside_groups = {
         str(group.key): group for pod in given.pods for group in [groups.of(pod)] if group and _is_in(pod, names)
@@ -185,9 +186,9 @@ def _is_in(pod: Pod, names: Collection[NamespacedName]) -> bool:
     return (pod.namespace, pod.name) in names
 
 
-def of_file(given: Input, path: str, source: ClusterSource) -> Sought:
+def of_file(given: Input, file: FileToFit, source: ClusterSource) -> Sought:
     """The only pod of the file, or that of the only object in it that creates pods."""
-    inside = take_inventory(read([path]), (), source.features)
+    path, inside = file.path, file.inventory(source.features)
     named = {str(workload): workload.template for workload in inside.workloads}
     named |= {f"pod {pod}": pod for pod in inside.pods}
     if len(named) != 1:

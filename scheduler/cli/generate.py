@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from allocator.api import names
 from allocator.api.versions import Json
 from allocator.words import counted
-from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN
 from scheduler.input.yaml_1_1 import dump
@@ -208,7 +208,7 @@ def _text(weights: Weights) -> str:
 )
 @click.option(
     "--trace",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(path_type=Path, dir_okay=False),
     callback=_not_stdout,
     metavar="FILE",
     help="Write the pods to FILE as arrivals for `dra simulate --trace`, and print only their templates.",

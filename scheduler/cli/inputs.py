@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from allocator.status import PoolStatus, pool_statuses
 from allocator.words import counted, did_you_mean, listed_up_to, similar
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
-from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.cli.printing import after_delay
 from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.object_fields import NamespacedName
@@ -26,7 +27,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.core_v1.workload import KINDS as WORKLOAD_KINDS
 from scheduler.decision.cluster import Cluster
-from scheduler.input.documents import Finding, RawObject, read
+from scheduler.input.documents import STDIN, Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.group_placement import InputGroups
@@ -77,7 +78,7 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
-paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FilePath(allow_dash=True))
 
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="If the input has errors, use the rest of it; the exit code is still 2."
@@ -97,7 +98,7 @@ overlay_option = click.option(
     "overlays",
     multiple=True,
     metavar="PATH",
-    type=click.Path(),
+    type=FilePath(),
     callback=known_changes,
     help="Objects to add; they replace objects of the same kind, namespace and name. Or a change, such as drain:NODE "
     "(docs/simulate.md). Can be repeated.",
@@ -151,7 +152,7 @@ policy_option = click.option(
 )
 config_option = click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=FilePath(path_type=Path),
     metavar="FILE",
     help="Configuration file of the live scheduler, whose profiles, policy and limits are used. --policy overrides it.",
 )
@@ -381,20 +382,26 @@ class Input:
         yield from early_volumes(placed, volume_claims.bound_before)
         yield from unchecked_spread(placed, self.pods, self.inventory.kinds)
         if placed and "Node" in self.inventory.kinds:
-            has_bound_pods = is_simulated or any(pod.node_name for pod in self.inventory.pods)
+            has_bound_pods = is_simulated or self.inventory.has_bound_pods
             yield from unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods)
         unoffered = self.extended.unoffered(waiting, self.inventory.nodes)
         yield from unoffered_resources(unoffered, is_on=self.extended.is_on)
 
 
 def inventory_of(
-    objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features, *, keep_going: bool | None
+    objects: Iterable[RawObject | Finding],
+    overlays: Sequence[str],
+    features: Features,
+    *,
+    keep_going: bool | None,
+    on_top: Sequence[RawObject | Finding] = (),
 ) -> Inventory:
     """The inventory of the objects. Findings are printed; if it cannot be used, the command ends.
 
-    keep_going: use the rest of an input with errors; None where the command has no such option.
+    keep_going: use the rest of an input with errors; None where the command has no such option. on_top: objects that
+    are read already, beside those of the overlays.
     """
-    inventory = _usable(_inventory(objects, overlays, features), features, keep_going=keep_going)
+    inventory = _usable(_inventory(objects, overlays, features, on_top), features, keep_going=keep_going)
     return _changed(inventory, overlays, features)
 
 
@@ -415,10 +422,33 @@ def read_inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[st
     return _changed(_inventory(objects, overlays, features), overlays, features)
 
 
-def _inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features) -> Inventory:
+def _inventory(
+    objects: Iterable[RawObject | Finding],
+    overlays: Sequence[str],
+    features: Features,
+    on_top: Sequence[RawObject | Finding] = (),
+) -> Inventory:
     files = [one for one in overlays if not is_change(one)]
     with after_delay("reading the input ..."):
-        return take_inventory(objects, read(files), features)
+        return take_inventory(objects, chain(read(files), on_top), features)
+
+
+@dataclass(frozen=True, slots=True)
+class FileToFit:
+    """A file that is named as what is to fit. It is read once: of a pipe nothing is left then."""
+
+    path: str
+    objects: Sequence[RawObject | Finding]
+
+    @staticmethod
+    def of(subject: str) -> "FileToFit | None":
+        """The file of that name; None where there is none, and the subject is a name in the input."""
+        is_file = subject == STDIN or Path(subject).exists()
+        return FileToFit(subject, tuple(read([subject]))) if is_file else None
+
+    def inventory(self, features: Features) -> Inventory:
+        """What the file alone holds."""
+        return take_inventory(self.objects, (), features)
 
 
 def _usable(

@@ -14,7 +14,7 @@ from scheduler.checks.lint import RULES
 from scheduler.checks.manifests import Manifests
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, findings_option, report_findings
 from scheduler.cli.cluster_source import ClusterSource, source_options
-from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.cli.inputs import decided_by, overlay_option, read_inventory
 from scheduler.cli.printing import after_delay
 from scheduler.input.inventory import Inventory
@@ -57,7 +57,7 @@ _CHECKED = frozenset(
 @overlay_option
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=FilePath(path_type=Path),
     metavar="FILE",
     help="Configuration file of the live scheduler, whose limits per tenant are checked.",
 )

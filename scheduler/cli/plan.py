@@ -10,7 +10,7 @@ import click
 from allocator.model import Requirement
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.defrag import devices_after, jobs_option, movable_option
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, FilePath, print_to_stderr, stop
 from scheduler.cli.inputs import DecidedBy, Input, deciding_options, inventory_of, keep_going_option, overlay_option
 from scheduler.cli.printing import Progress, page_option, print_report
 from scheduler.decision import filters
@@ -28,8 +28,8 @@ from scheduler.planning.node_removal import NodeRemover
 
 _EPILOG = """
 \b
-Exit codes: 0 if everything that is pending fits with the plan, or a node can go; 1 if something does not fit, or no
-node can go; 2 for invalid input.
+Exit codes: 0 if everything that is pending fits with the plan, or a node can go; 1 if something does not fit, no
+node can go, or an object of an unknown kind has claims; 2 for invalid input.
 
 \b
 Examples:
@@ -45,7 +45,7 @@ Examples:
 @click.option(
     "--node-groups",
     "file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Kinds of nodes that can be had, each with a price, least and most (docs/plan.md).",
 )
@@ -123,7 +123,8 @@ def command(  # noqa: PLR0913 - one for each option
         after, claims, cluster = given.devices_of(plan.world.placement)
         report = replace(report, pools=(before, after), claims=claims, cluster=cluster)
     print_report(report, output, source.head)
-    sys.exit(BAD_INPUT if inventory.errors else int(bool(plan.never or plan.unplaced)))
+    is_whole = not (plan.never or plan.unplaced or inventory.unseen)
+    sys.exit(BAD_INPUT if inventory.errors else int(not is_whole))
 
 
 def _removed(given: Input, source: ClusterSource, rules: MoveRules, decided_by: DecidedBy, output: str) -> bool:

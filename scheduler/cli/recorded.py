@@ -12,6 +12,7 @@ import orjson
 from allocator.api.findings import shown
 from allocator.gates import RELEASES
 from scheduler.cli.ending import stop
+from scheduler.input.documents import STDIN, require_end
 from scheduler.kinds import Raw
 
 Case = TypeVar("Case")
@@ -97,4 +98,6 @@ def objects_of(raw: Raw, name: str) -> list[Raw]:
 
 def _lines(file: str) -> Iterator[bytes]:
     with click.open_file(file, "rb") as stream:
+        if file != STDIN:
+            require_end(stream)
         yield from stream

@@ -8,7 +8,7 @@ import click
 import orjson
 
 from allocator.api.versions import Json
-from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.cli.extender_config import kube_configuration, kubernetes_option
 from scheduler.cli.inputs import time_of
 from scheduler.cli.settings import options, settings
@@ -36,7 +36,7 @@ Examples:
     "--from",
     "file",
     required=True,
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=FilePath(path_type=Path, allow_dash=True),
     metavar="FILE",
     help="KubeSchedulerConfiguration, or - for standard input.",
 )

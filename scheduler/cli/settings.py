@@ -10,7 +10,7 @@ from allocator.gates import RELEASES
 from allocator.policies import NAMES
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import gates_of
-from scheduler.cli.ending import stop
+from scheduler.cli.ending import FilePath, stop
 from scheduler.cli.inputs import POLICY
 from scheduler.runtime.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, Preemptible, load
 
@@ -41,7 +41,7 @@ def _gates(_context: click.Context, _option: click.Parameter, text: str | None) 
 
 _OPTIONS = (
     click.option(
-        "--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration file. Flags override it."
+        "--config", type=FilePath(path_type=Path), metavar="FILE", help="Configuration file. Flags override it."
     ),
     click.option(
         "--kubeconfig",

@@ -18,7 +18,7 @@ from allocator.words import counted, whole_number
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
-from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.ending import FilePath, print_to_stderr, stop
 from scheduler.cli.inputs import (
     POLICY,
     groups_option,
@@ -191,7 +191,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 )
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=FilePath(path_type=Path),
     metavar="FILE",
     help="Configuration file of the live scheduler, whose profiles are used; --policy replaces their policy.",
 )
@@ -273,7 +273,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 )
 @click.option(
     "--power-models",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Watts by model of GPU and CPU, added to the published ones or in their place (docs/simulate.md).",
 )
@@ -282,7 +282,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     "--compare",
     "records",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FilePath(path_type=Path),
     metavar="FILE.csv",
     help="Compare the curves with recorded ones, such as the output of -o csv; exit with 1 if one differs by "
     "more than 0.01. Can be repeated.",
@@ -292,7 +292,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     "--results",
     "folder",
     callback=_folder,
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FilePath(path_type=Path, file_okay=False),
     metavar="DIR",
     help="Folder for the results of finished scenarios.",
 )

@@ -13,7 +13,7 @@ from allocator.limits import TenantLimit
 from allocator.status import Membership, largest_claim, pool_statuses
 from scheduler.cli.claims import claims_of, claims_report, print_claims
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, FilePath, print_to_stderr, stop
 from scheduler.cli.inputs import Input, InputSource, decided_by, groups_option, input_options
 from scheduler.cli.printing import after_delay, page_option, print_report
 from scheduler.cli.watching import updates_of
@@ -60,7 +60,7 @@ Examples:
 @groups_option
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=FilePath(path_type=Path),
     metavar="FILE",
     help="Configuration file of the live scheduler, whose limits per tenant `--by limit` shows.",
 )

@@ -16,6 +16,7 @@ from typing import Final, Literal
 import click
 
 import cel
+from scheduler.cli.ending import FilePath
 from scheduler.cli.recorded import InvalidCase, cases_of, field_of, of_kind, replay_all
 from scheduler.cli.verify_allocation import command as allocation
 from scheduler.cli.verify_scheduling import command as scheduling
@@ -128,7 +129,7 @@ def command() -> None:
 
 
 @command.command(name="cel", epilog="\b\nExample:\n  dra verify cel cases.jsonl --kubernetes 1.36")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FilePath(allow_dash=True))
 @click.option(
     "--kubernetes",
     type=click.Choice(sorted(_ENVIRONMENTS)),

@@ -25,6 +25,7 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, PoolNotWhole, Refused
 from cel import Cancelled
 from cel.values.quantity import Quantity
+from scheduler.cli.ending import FilePath
 from scheduler.cli.recorded import (
     InvalidCase,
     cases_of,
@@ -92,7 +93,7 @@ class AllocationCase:
 @click.command(
     name="allocation", epilog="\b\nExample:\n  dra verify allocation cases.jsonl --kubernetes 1.36 --no-strict"
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FilePath(allow_dash=True))
 @reference_options("1.37")
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded allocations and compare the answers.

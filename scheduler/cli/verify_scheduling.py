@@ -23,6 +23,7 @@ from allocator.api.findings import shown
 from allocator.bits import bits
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
+from scheduler.cli.ending import FilePath
 from scheduler.cli.recorded import (
     InvalidCase,
     cases_of,
@@ -292,7 +293,7 @@ class ReplayedCase:
 
 
 @click.command(name="scheduling", epilog="\b\nExample:\n  dra verify scheduling cases.jsonl --no-strict")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FilePath(allow_dash=True))
 @reference_options(DEFAULT_RELEASE)
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
     """Replay recorded decisions of kube-scheduler and compare the answers.

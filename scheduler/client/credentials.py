@@ -17,14 +17,16 @@ import tempfile
 import threading
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
+import yaml
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import load_incluster_config
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
@@ -413,6 +415,7 @@ async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[st
         else:
             load_again = _of_pod(configuration)
         await beside(lambda: load_again(False))
+        _require_addresses(configuration)
     except Exception as error:
         inline.close()
         raise NotConfigured(f"{files or 'the service account of this pod'}: {_problem(error)}") from error
@@ -456,6 +459,14 @@ def _of_kubeconfig(
     return lambda is_forced: loader.load(configuration, is_forced=is_forced)
 
 
+def _require_addresses(configuration: Configuration) -> None:
+    """Raises ValueError where the API server, or the proxy on the way to it, cannot be called."""
+    if problem := _address_problem(str(configuration.host)):
+        raise ValueError(f"server: {problem}")
+    if configuration.proxy and (problem := _address_problem(str(configuration.proxy))):
+        raise ValueError(f"proxy-url: {problem}")
+
+
 def _of_pod(configuration: Configuration) -> Load:
     def load_again(_: bool) -> None:  # noqa: FBT001 - as it is called
         load_incluster_config(configuration, try_refresh_token=False)  # type: ignore[no-untyped-call]
@@ -466,21 +477,132 @@ def _of_pod(configuration: Configuration) -> Load:
 def _problem(error: Exception) -> str:
     """What went wrong; the library takes a file for what it should be, and stumbles over another."""
     if isinstance(error, TypeError | AttributeError | LookupError | AssertionError):
-        return f"is not a valid kubeconfig ({error})"
+        return "is not a valid kubeconfig"
     if isinstance(error, TimeoutError):
         return f"nothing came within {PLUGIN_S:g} s"
     return str(error)
 
 
 def _files(kubeconfig: Path | None, environ: Mapping[str, str], home: Path) -> str:
-    """The kubeconfigs to read, as the library takes them: one, or several with the separator of PATH; "" for none."""
+    """The kubeconfigs to read, as the library takes them: one, or several with the separator of PATH; "" for none.
+
+    Raises NotConfigured where one of them is no kubeconfig.
+    """
     if kubeconfig is not None:
-        if not kubeconfig.is_file():
+        if not _is_file(kubeconfig):
             raise NotConfigured(f"kubeconfig {kubeconfig} is not a file")
-        return str(kubeconfig)
-    if named := environ.get("KUBECONFIG"):
-        return named
-    return str(home / _HOME) if (home / _HOME).is_file() else ""
+        files = str(kubeconfig)
+    elif named := environ.get("KUBECONFIG"):
+        if not (files := _existing(named)):
+            raise NotConfigured(f"KUBECONFIG {named} is not a file")
+    else:
+        files = str(home / _HOME) if _is_file(home / _HOME) else ""
+    if problem := next(_problems_of_files(files), ""):
+        raise NotConfigured(problem)
+    return files
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, or below what may not be looked into
+        return False
+
+
+# What is wrong with a kubeconfig, in words: the library that reads it trusts the file to be one, and stumbles.
+#
+# Source: k8s.io/client-go/tools/clientcmd/api/v1 Config.
+
+
+_ENTRIES: Mapping[str, str] = {"clusters": "cluster", "users": "user", "contexts": "context"}
+"""The lists of a kubeconfig, and what an entry of each holds beside its name."""
+
+_TEXTS: Mapping[str, tuple[str, ...]] = {
+    "cluster": ("server", "certificate-authority", "proxy-url", "tls-server-name", "certificate-authority-data"),
+    "user": (
+        *("token", "tokenFile", "username", "password"),
+        *("client-certificate", "client-key", "client-certificate-data", "client-key-data"),
+    ),
+    "context": ("cluster", "user", "namespace"),
+}
+_ADDRESSES = ("http", "https")
+
+
+def _existing(paths: str) -> str:
+    """Those of the files that are there, separated as they were: as for kubectl, a list may name files to come."""
+    return os.pathsep.join(path for path in paths.split(os.pathsep) if path and _is_there(_place(path)))
+
+
+def _problems_of_files(paths: str) -> Iterator[str]:
+    """What is wrong with each of the files, with its name; nothing where the library can read them."""
+    for path in filter(None, paths.split(os.pathsep)):
+        if problem := _problem_of_file(_place(path)):
+            yield f"{path}: {problem}"
+
+
+def _place(path: str) -> Path:
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - as the library has it: an unknown user's home is no error
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.exists()
+    except OSError:  # a name that is too long, or below what may not be looked into
+        return False
+
+
+def _problem_of_file(file: Path) -> str:
+    try:
+        raw = yaml.safe_load(file.read_bytes())
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        return (
+            f"is not valid YAML: {f'line {mark.line + 1}, column {mark.column + 1}: ' if mark else ''}{error.problem}"
+        )
+    except (ValueError, yaml.YAMLError, RecursionError):  # of what is no text, or nested without end
+        return "is not valid YAML"
+    if not isinstance(raw, dict):
+        return "is not a valid kubeconfig: must be an object"
+    problem = next(_problems_of_kubeconfig(raw), "")
+    return f"is not a valid kubeconfig: {problem}" if problem else ""
+
+
+def _problems_of_kubeconfig(raw: Mapping[str, object]) -> Iterator[str]:
+    if not isinstance(raw.get("current-context"), str | None):
+        yield "current-context: must be a string"
+    for name, inner in _ENTRIES.items():
+        entries = raw.get(name)
+        if not isinstance(entries, list | None):
+            yield f"{name}: must be a list"
+            return
+        for position, entry in enumerate(entries or ()):
+            yield from _problems_of_entry(f"{name}[{position}]", entry, inner)
+
+
+def _problems_of_entry(path: str, entry: object, inner: str) -> Iterator[str]:
+    if not isinstance(entry, dict):
+        yield f"{path}: must be an object"
+    elif not isinstance(entry.get("name"), str):
+        yield f"{path}.name: is required, as a string"
+    elif not isinstance(fields := entry.get(inner), dict | None):
+        yield f"{path}.{inner}: must be an object"
+    else:
+        for field in _TEXTS[inner]:
+            value = (fields or {}).get(field)
+            if not isinstance(value, str | None):
+                yield f"{path}.{inner}.{field}: must be a string"
+
+
+def _address_problem(url: str) -> str:
+    """Why the address of a server or proxy cannot be called; empty where it can be tried."""
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in _ADDRESSES and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, or brackets without an address
+        is_whole = False
+    return "" if is_whole and url.isprintable() else f"{url!r:.80} is no address such as https://10.0.0.1:6443"
 
 
 def _nothing_found(home: Path) -> str:

@@ -84,7 +84,10 @@ KINDS: Mapping[str, str] = {
 """Kind to API group."""
 
 MAX_PODS = 150_000
-"""Pods that one workload may ask for: the largest cluster that Kubernetes supports has as many."""
+"""Pods that one workload stands for: the largest cluster that Kubernetes supports has as many.
+
+The API server stores larger numbers. What asks for more stands for none, and is named.
+"""
 
 _OVER: Mapping[str, str] = {
     "Complete": "has succeeded",
@@ -116,6 +119,8 @@ class Workload:
     """The number of the first pod of a StatefulSet."""
     note: str = ""
     """Why it asks for no pods although it is there; else empty."""
+    unplaced: int = 0
+    """How many pods it asks for, where these are more than it stands for."""
     pod_set: str = ""
     """Which of its templates this is, where it has several."""
     volume_claims: tuple[VolumeClaimTemplate, ...] = ()
@@ -191,6 +196,7 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
         in_template = (FieldError(f"{path}.{error.path}", error.value, error.message) for error in errors)
         return None, (*in_template, *claim_errors)
     pods, note = _pod_count(kind, fields)
+    pods, unplaced = (0, pods) if pods is not None and pods > MAX_PODS else (pods, 0)
     workload = Workload(
         kind=kind,
         namespace=namespace,
@@ -202,6 +208,7 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
         owner=controller_of(metadata.ownerReferences),
         first_ordinal=(fields.spec.ordinals.start if fields.spec.ordinals else None) or 0,
         note=note,
+        unplaced=unplaced,
         volume_claims=volume_claims,
         raw_template=made,
     )
@@ -233,8 +240,6 @@ def _number_errors(spec: _WorkloadSpecFields) -> Iterator[FieldError]:
     for path, number in numbers.items():
         if number is not None and number < 0:
             yield FieldError(path, number, "must not be negative")
-        elif number is not None and number > MAX_PODS and path.endswith(("replicas", "parallelism")):
-            yield FieldError(path, number, f"must be at most {MAX_PODS}: no cluster has more pods")
 
 
 def _template(kind: str, spec: _WorkloadSpecFields) -> tuple[str, Mapping[str, object] | None]:
@@ -311,6 +316,9 @@ _NUMBERS = ("replicas", "count", "instances", "numOfHosts")
 _LEADER, _WORKER, _SIZE = "leaderTemplate", "workerTemplate", "size"
 """A LeaderWorkerSet's: one leader and size - 1 workers a group; without a leader's template it is a worker as well."""
 
+_MANY = 2**63
+"""Pods beyond which nobody counts: numbers of several fields are multiplied."""
+
 _NO_NAME = frozenset({"podtemplate", "podtemplatespec", "jobtemplate", "template", "spec"})
 _WITHOUT = re.compile(r"(group)?(pod|job|replica)?(template|spec)s?$")
 _NO_LABEL = re.compile(r"[^a-z0-9]+")
@@ -382,10 +390,11 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
                     name=metadata.name,
                     uid=metadata.uid or "",
                     created=metadata.creationTimestamp or "",
-                    pods=0 if note else template.pods,
+                    pods=0 if note or template.pods > MAX_PODS else template.pods,
                     template=pod,
                     owner=controller_of(metadata.ownerReferences) or _first(metadata.ownerReferences),
                     note=note,
+                    unplaced=template.pods if template.pods > MAX_PODS and not note else 0,
                     pod_set=pod_set,
                     raw_template=raw_one,
                 )
@@ -468,7 +477,7 @@ def _templates(
         times = pods
         for at, number in custom.numbers:
             times *= _number(number, (*path, *at), search.errors)
-        yield _PodTemplate(path, pod_set, _at_most(times, path, search.errors), custom.template, (*path, *custom.spec))
+        yield _PodTemplate(path, pod_set, min(times, _MANY), custom.template, (*path, *custom.spec))
     elif isinstance(value, dict) and (template := _template_in(value, path)) is not None:
         yield _PodTemplate(path, pod_set, pods, template, path if template is not value else (*path, "spec"))
     elif isinstance(value, dict):
@@ -480,7 +489,7 @@ def _templates(
         ]
         if below:
             times = _times(value, path, search.errors)
-            yield from (one._replace(pods=one.pods * times) for one in below)
+            yield from (one._replace(pods=min(one.pods * times, _MANY)) for one in below)
 
 
 def _template_in(value: Mapping[str, object], path: FieldPath) -> Mapping[str, object] | None:
@@ -517,16 +526,7 @@ def _times(fields: Mapping[str, object], path: FieldPath, errors: list[FieldErro
         parallelism = _number(fields["parallelism"], (*path, "parallelism"), errors)
         end = fields.get("completions")
         times *= parallelism if end is None else min(parallelism, _number(end, (*path, "completions"), errors))
-    return _at_most(times, path, errors)
-
-
-def _at_most(times: int, path: FieldPath, errors: list[FieldError]) -> int:
-    if times > MAX_PODS:
-        errors.append(
-            FieldError(_text(path), times, f"must not ask for more than {MAX_PODS} pods: no cluster has more")
-        )
-        return 0
-    return times
+    return min(times, _MANY)
 
 
 def _number(value: object, path: FieldPath, errors: list[FieldError]) -> int:

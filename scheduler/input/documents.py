@@ -4,6 +4,7 @@ Nothing is dropped silently: whatever cannot be read is a `Finding` with file an
 """
 
 import codecs
+import errno
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 
@@ -341,13 +342,28 @@ def _text(file: str) -> str:
     if file == STDIN and sys.stdin is None:
         raise _UnreadableError("cannot be read: it is closed")
     try:
-        content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+        content = sys.stdin.buffer.read() if file == STDIN else content_of(Path(file))
     except OSError as error:
         raise _UnreadableError(_cannot_be_read(error)) from error
     text = _decoded(content)
     if "\0" in text:
         raise _UnreadableError(f"is not text: a NUL byte at offset {text.index(chr(0))}")
     return text
+
+
+def content_of(file: Path) -> bytes:
+    """All that is in the file. Raises OSError, also for a device that has no end."""
+    with file.open("rb") as opened:
+        require_end(opened)
+        return opened.read()
+
+
+def require_end(opened: IO[bytes]) -> None:
+    """Raises OSError for a device that has no end, such as /dev/zero."""
+    facts = os.fstat(opened.fileno())
+    is_device = stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)
+    if is_device and not opened.isatty() and facts.st_rdev != Path(os.devnull).stat().st_rdev:
+        raise OSError(errno.ENODEV, "is a device, and no file")
 
 
 def _decoded(content: bytes) -> str:

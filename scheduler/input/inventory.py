@@ -30,7 +30,14 @@ from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
 from scheduler.core_v1.resources import unknown_claim_fields
 from scheduler.core_v1.workload import KINDS as WORKLOADS
-from scheduler.core_v1.workload import Workload, asks_for_claims, decode_embedded, decode_workload, ephemeral_claims
+from scheduler.core_v1.workload import (
+    MAX_PODS,
+    Workload,
+    asks_for_claims,
+    decode_embedded,
+    decode_workload,
+    ephemeral_claims,
+)
 from scheduler.input.documents import Finding, FindingReason, Place, RawObject
 from scheduler.input.identity import generated
 from scheduler.kinds import BY_MODEL, IN_FILES, KINDS, OBJECTS
@@ -195,6 +202,8 @@ class Inventory:
     """The labels of each object that has any, by (kind, namespace, name)."""
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
+    has_bound_pods: bool = False
+    """The input holds pods that have their node, which changes of the cluster may take from all of them."""
 
     def of(self, model: type[Typed]) -> list[Typed]:
         """The objects of those kinds that become the model; they may be added to."""
@@ -299,7 +308,7 @@ class _InventoryReader:
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
             keep = partial(self._keep_workload, read, kind)
             self._typed(read, kind, lambda raw: decode_workload(kind, raw), keep)
-        elif kind in VERSIONS and _is_kubernetes(group):
+        elif kind in VERSIONS and is_group_of_kubernetes(group):
             error = FieldError("apiVersion", version, f"must be {VERSIONS[kind]} for a {kind}")
             self._error(read.place, subject_of(kind, read.raw), str(error))
         else:
@@ -322,13 +331,16 @@ class _InventoryReader:
         if template := made_template(found.raw):
             key = _key(found.raw, kind)[1], template
             self.inventory.makers[key] = f"is not in the input: the controller of {subject} makes it"
-        for error in errors:
-            self._error(found.place, subject, str(error))
+        for error in errors:  # the API server stores what the schema of the kind permits: that ends no command
+            self._warn(found, kind, f"{error}; its pods are not placed", FindingReason.REFUSED)
         if workloads:
             for workload in workloads:
                 self._warn_of_senseless(found, kind, workload)
             self._see(found, kind, tuple(workloads), partial(self._keep_workloads, found, kind, workloads))
-        elif not errors:
+        elif errors:
+            self.inventory.faults[_key(found.raw, kind)] = "has errors"
+            self.inventory.unseen += 1
+        else:
             self.inventory.skipped[f"{step_text(kind)} ({step_text(group) or 'core'})"] += 1
         if not errors and asks_for_claims(kind, found.raw, workloads):
             self.inventory.unseen += 1
@@ -403,6 +415,11 @@ class _InventoryReader:
 
     def _keep_workloads(self, found: RawObject, kind: str, workloads: Iterable[Workload]) -> None:
         self.inventory.workloads.extend(workloads)
+        for workload in workloads:
+            if workload.unplaced:
+                asked = f"asks for {workload.unplaced} pods, and no cluster has more than {MAX_PODS}"
+                self._warn(found, kind, f"{asked}: none of them is placed", FindingReason.UNUSED)
+                self.inventory.unseen += bool(workload.template.claims)
         selector, _ = decode_pod_selector(kind, found.raw) if kind in POD_SELECTORS else (None, ())
         if selector:
             self.inventory.of(PodSelector).append(selector)
@@ -459,6 +476,7 @@ class _InventoryReader:
         if "Node" not in self.inventory.kinds:
             names = sorted({slice_.reach.node_name for slice_ in self.inventory.slices if slice_.reach.node_name})
             self.inventory.nodes = [Node(name) for name in names]
+        self.inventory.has_bound_pods = any(pod.node_name for pod in self.inventory.pods)
 
     def _warn(self, found: RawObject, kind: str, message: str, reason: FindingReason) -> None:
         subject = subject_of(kind, found.raw)
@@ -468,7 +486,7 @@ class _InventoryReader:
         self.inventory.errors.append(Finding(place, message, subject, reason=reason))
 
 
-def _is_kubernetes(group: str) -> bool:
+def is_group_of_kubernetes(group: str) -> bool:
     """Whether Kubernetes' own kinds are at home in groups like this; other projects put theirs below a domain."""
     return "." not in group or group.endswith(".k8s.io")
 

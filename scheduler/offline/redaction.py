@@ -31,7 +31,6 @@ from scheduler.core_v1.object_fields import ObjectFields
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.core_v1.pod_volumes import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from scheduler.core_v1.storage_objects import BIND_COMPLETED, IS_DEFAULT, MIGRATED
-from scheduler.input.inventory import VERSIONS
 from scheduler.offline.shareable_dump import (
     AMOUNTS,
     CLASS_RESOURCE,
@@ -47,6 +46,7 @@ from scheduler.offline.shareable_dump import (
     fields_of,
     is_amount,
     is_number,
+    is_of_kubernetes,
     is_resource_of_kubernetes,
     is_version,
     listed,
@@ -344,10 +344,10 @@ class _Redacted:
         """The object."""
         kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
         is_strict = is_decoded(version, kind)
-        is_known = is_strict or kind in VERSIONS or (version.rpartition("/")[0], kind) in CUSTOM_KINDS
+        is_known = is_of_kubernetes(raw) or (version.rpartition("/")[0], kind) in CUSTOM_KINDS
         fields = self._fields(raw, _FieldPlace("", "", is_known=is_known, is_strict=is_strict))
         named, metadata = fields_of(raw.get("metadata")).get("name"), fields.get("metadata")
-        if raw.get("kind") == "PriorityClass" and named in _CLASSES_OF_SYSTEM and isinstance(metadata, dict):
+        if kind == "PriorityClass" and is_known and named in _CLASSES_OF_SYSTEM and isinstance(metadata, dict):
             metadata["name"] = named
         return fields
 

@@ -31,7 +31,15 @@ from scheduler.core_v1.resources import ANY_ADDRESS
 from scheduler.core_v1.storage_objects import BIND_COMPLETED, CLASS_ANNOTATION, NO_PROVISIONER, SELECTED_NODE
 from scheduler.core_v1.workload import BLUEPRINTS, asks_for_claims, decode_embedded
 from scheduler.decision import filters
-from scheduler.input.inventory import KINDS_THAT_COUNT, SELECTOR, TAINT_EFFECTS, VERSIONS, expressions, subject_of
+from scheduler.input.inventory import (
+    KINDS_THAT_COUNT,
+    SELECTOR,
+    TAINT_EFFECTS,
+    VERSIONS,
+    expressions,
+    is_group_of_kubernetes,
+    subject_of,
+)
 from scheduler.kinds import BY_NAME
 from scheduler.offline.input_claims import ENTRY_ANNOTATION
 from scheduler.state.claims import FINALIZER
@@ -191,6 +199,8 @@ class KeptTexts:
         for raw in objects:
             kept.compared.update(_compared(raw))
             names.update(_names_of_devices(raw))
+            if not is_of_kubernetes(raw):  # whose fields have another meaning
+                continue
             if kind := BY_NAME.get(str(raw.get("kind"))):
                 kept.drivers.update(_texts_at(raw, kind.drivers_at))
             if raw.get("kind") == "ResourceSlice":
@@ -229,6 +239,12 @@ class KeptTexts:
         if field_name == "resourceVersion":
             return text.isascii() and text.isdecimal()
         return field_name == "kind" and text in KINDS
+
+
+def is_of_kubernetes(raw: Mapping[str, JsonValue]) -> bool:
+    """Whether the object is of a kind that counts, and not of another project's kind of that name."""
+    kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
+    return is_decoded(version, kind) or (kind in VERSIONS and is_group_of_kubernetes(version.rpartition("/")[0]))
 
 
 def fields_of(value: JsonValue) -> Mapping[str, JsonValue]:
@@ -423,8 +439,8 @@ _SOURCES_WITHOUT_DEVICES = frozenset(
 
 def shareable(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
     """The object without what no decision reads; None for one of a kind that does not count, such as a Secret."""
-    kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
-    if not (kind in KINDS_THAT_COUNT or is_decoded(version, kind) or _has_pods(kind, raw)):
+    kind = str(raw.get("kind"))
+    if not (is_of_kubernetes(raw) or _has_pods(kind, raw)):
         return None
     kept: dict[str, JsonValue] = _kept(raw)
     if kind == "ResourceClaim" and isinstance(kept.get("status"), dict):

@@ -20,7 +20,7 @@ from allocator.words import did_you_mean
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, belongs_to_node
 from scheduler.core_v1.pod_status import POD_SCHEDULED
-from scheduler.input.documents import Finding, InvalidJSON, Place, RawObject, require_single_keys
+from scheduler.input.documents import Finding, InvalidJSON, Place, RawObject, content_of, require_single_keys
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.simulation.changes import Appears, ChangingFleet, InvalidChange, PodGoes, SimulationEvent, claims_without
@@ -102,7 +102,7 @@ def json_lines(file: Path) -> Iterator[ObjectLine]:
 
 def _bytes_of(file: Path) -> bytes:
     try:
-        content = file.read_bytes()
+        content = content_of(file)
     except OSError as error:
         raise InvalidLine(f"{file}: cannot be read: {error.strerror}") from error
     if content.startswith(_GZIP):

@@ -288,10 +288,6 @@ def test_a_broken_workload_is_an_error_with_field_and_value(raw: Json, error: st
         (a_workload("Job", parallelism=-1), "spec.parallelism: must not be negative (got -1)"),
         (a_workload("Job", completions=-1), "spec.completions: must not be negative (got -1)"),
         (a_workload("CronJob", parallelism=-1), "spec.jobTemplate.spec.parallelism: must not be negative (got -1)"),
-        (
-            a_workload("Deployment", replicas=2**31 - 1),
-            f"spec.replicas: must be at most {MAX_PODS}: no cluster has more pods (got 2147483647)",
-        ),
     ],
 )
 def test_a_number_of_pods_that_cannot_be_is_an_error(raw: Json, error: str) -> None:
@@ -301,6 +297,12 @@ def test_a_number_of_pods_that_cannot_be_is_an_error(raw: Json, error: str) -> N
 def test_the_largest_number_of_pods_is_taken() -> None:
     assert workload_of(a_workload("Deployment", replicas=MAX_PODS)).pods == MAX_PODS
     assert workload_of(a_workload("Job", completions=MAX_PODS + 1)).pods == 1
+    assert workload_of(a_workload("Job", completions=5, parallelism=MAX_PODS + 1)).pods == 5
+
+
+def test_workload_that_asks_for_more_stands_for_no_pods() -> None:
+    workload = workload_of(a_workload("Deployment", replicas=2**31 - 1))
+    assert (workload.pods, workload.unplaced) == (0, 2**31 - 1)
 
 
 def test_a_label_and_an_entry_of_a_selector_are_reported_alike() -> None:

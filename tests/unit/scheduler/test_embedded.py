@@ -151,19 +151,30 @@ def test_an_object_that_is_over_or_suspended_stands_for_no_pods(raw: Json, note:
             'spec.workers.replicas: must be an integer that is not negative (got "3")',
         ),
         (
-            {**an_mpi_job(), "spec": {"workers": [{"replicas": 10**6, "template": TEMPLATE}]}},
-            "spec.workers[0]: must not ask for more than 150000 pods: no cluster has more (got 1000000)",
-        ),
-        (
             {**an_mpi_job(), "spec": {"workers": [{"template": {"spec": {"containers": [{"name": 1}]}}}]}},
             "spec.workers[0].template.spec.containers[0].name: must be a string (got 1)",
         ),
     ],
 )
-def test_a_template_or_number_that_makes_no_sense_is_an_error(raw: Json, error: str) -> None:
+def test_a_template_or_number_that_makes_no_sense_ends_no_command(raw: Json, error: str) -> None:
     inventory = taken(raw)
-    assert [found.message for found in inventory.errors] == [error]
+    assert [found.message for found in inventory.warnings] == [f"{error}; its pods are not placed"]
+    assert not inventory.errors
     assert not inventory.workloads
+    assert inventory.unseen == 1
+
+
+@pytest.mark.parametrize("replicas", [10**6, 10**400])
+def test_an_object_that_asks_for_more_pods_than_any_cluster_has_stands_for_none(replicas: int) -> None:
+    raw = {**an_mpi_job(), "spec": {"workers": [{"replicas": replicas, "template": TEMPLATE}]}}
+    inventory = taken(raw)
+    [found] = inventory.warnings
+    assert found.message == (
+        f"asks for {min(replicas, 2**63)} pods, and no cluster has more than 150000: none of them is placed"
+    )
+    assert not inventory.errors
+    assert virtual_pods(raw) == []
+    assert inventory.unseen == 1
 
 
 def test_an_unknown_kind_that_asks_for_claims_is_a_warning() -> None:
@@ -341,7 +352,7 @@ def test_a_machine_that_does_not_run_stands_for_no_pod(raw: Json, note: str) -> 
 
 def test_an_error_names_the_field_of_the_object() -> None:
     raw = a_graph(extraPodSpec={"nodeSelector": {"a b": "c"}, "resourceClaims": ONE})
-    [error] = taken(raw).errors
+    [error] = taken(raw).warnings
     assert error.message.startswith("spec.services.Decode.extraPodSpec.nodeSelector[a b]: ")
 
 

@@ -19,6 +19,7 @@ from tests.unit.scheduler.manifests import (
     a_request,
     a_slice,
     a_template,
+    an_object,
     text_of,
 )
 
@@ -62,6 +63,14 @@ def test_the_cheapest_nodes_are_added_by_each_objective(tmp_path: Path) -> None:
     assert {one["node"] for one in by_price["placed"]} == {f"small-{number}" for number in range(1, 5)}
     assert added(answer(tmp_path, objects, groups, "--objective=nodes")) == {"small": 0, "large": 1}
     assert answer(tmp_path, objects, groups, "--objective=devices")["cost"] == 8
+
+
+def test_plan_is_not_whole_where_pods_of_an_unknown_kind_are_not_known(tmp_path: Path) -> None:
+    graph = {**an_object("x.example.com/v1", "Graph", "g"), "spec": {"resourceClaimTemplateName": "take-1"}}
+    groups = [a_group("small", 2)]
+    assert plan(tmp_path, [a_class(), *a_queue(1)], groups).code == 0
+    run = plan(tmp_path, [a_class(), *a_queue(1), graph], groups)
+    assert (run.code, "requests claims, but its pods cannot be determined" in run.err) == (1, True)
 
 
 def test_what_is_free_is_used_first_and_what_is_pending_without_a_pod_counts(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@ from pathlib import Path
 
 import orjson
 import pytest
+from click.testing import CliRunner
 
 from allocator.pod_resources import CLAIM_ANNOTATION
+from scheduler.cli.main import dra as program
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -47,6 +49,15 @@ def test_pods_of_a_node_that_is_drained_go_elsewhere() -> None:
     run = whatif([*two_nodes(), *a_running_pod()], "--overlay", "drain:node-1")
     assert run.code == 0
     assert rows(run) == [["pod default/p", "moves", "node-1: gpu-0", "node-2: gpu-0"]]
+
+
+@pytest.mark.parametrize("change", ["drain:node-1", "fail:node-1", "remove:node/node-1", "taint:node-1:a:NoExecute"])
+def test_input_whose_pods_all_lose_their_node_is_not_said_to_lack_them(change: str, tmp_path: Path) -> None:
+    room = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "8"}}
+    objects = [{**one, "status": room} if one["kind"] == "Node" else one for one in [*two_nodes(), *a_running_pod()]]
+    raw = CliRunner().invoke(program, ["whatif", str(saved(tmp_path, *objects)), "--overlay", change], prog_name="dra")
+    assert "moves" in raw.stdout
+    assert "no Pod has a node" not in raw.stderr
 
 
 @pytest.mark.parametrize("change", ["drain", "fail", "remove"])

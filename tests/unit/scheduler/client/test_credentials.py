@@ -57,6 +57,48 @@ def test_file_that_is_no_kubeconfig_is_named(content: str, tmp_path: Path) -> No
         host_of(tmp_path, {}, path)
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("x: [", r"is not valid YAML: line 1, column 5: expected"),
+        (b"\xff\xfe\x00", "is not valid YAML"),
+        ('{"clusters": [5]}', r"is not a valid kubeconfig: clusters\[0\]: must be an object"),
+        ('{"users": [{"user": {}}]}', r"is not a valid kubeconfig: users\[0\].name: is required, as a string"),
+        ('{"contexts": [{"name": "x", "context": []}]}', r"contexts\[0\].context: must be an object"),
+        ('{"users": [{"name": "u", "user": {"token": 5}}]}', r"users\[0\].user.token: must be a string"),
+        ('{"current-context": 5}', "is not a valid kubeconfig: current-context: must be a string"),
+        ("[" * 5000, "is not valid YAML"),
+    ],
+)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_what_is_wrong_with_a_kubeconfig_is_said_in_words(
+    content: str | bytes, problem: str, tmp_path: Path, *, is_named: bool
+) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(NotConfigured, match=f"/config: .*{problem}"):
+        host_of(tmp_path, {} if is_named else {"KUBECONFIG": str(path)}, path if is_named else None)
+
+
+@pytest.mark.parametrize("server", ["", "foo://x", "https://127.0.0.1:99999", "https://", "https://[::1", "a b", "a"])
+def test_server_that_cannot_be_called_is_named(server: str, tmp_path: Path) -> None:
+    with pytest.raises(NotConfigured, match=r"/config: server: .* is no address such as https://"):
+        host_of(tmp_path, {}, a_kubeconfig(tmp_path / "config", server))
+
+
+@pytest.mark.parametrize("named", ["/nowhere/config", ":", "/nowhere/config:/nowhere/other", "~nobody/x", "x" * 5000])
+def test_environment_that_names_no_file_is_quoted(named: str, tmp_path: Path) -> None:
+    with pytest.raises(NotConfigured, match=r"KUBECONFIG .* is not a file"):
+        host_of(tmp_path, {"KUBECONFIG": named})
+
+
+def test_of_several_files_those_that_are_there_are_read(tmp_path: Path) -> None:
+    path = a_kubeconfig(tmp_path / "config", "https://there.example")
+    assert host_of(tmp_path, {"KUBECONFIG": f"/nowhere/config:{path}"}) == "https://there.example"
+    with pytest.raises(NotConfigured, match="cannot be read: Is a directory"):
+        host_of(tmp_path, {"KUBECONFIG": f"{path}:{tmp_path}"})
+
+
 def test_plugin_that_is_not_there_is_reported_on_the_loop_of_the_program(tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/plugin"}
     path = a_kubeconfig(tmp_path / "config", exec=plugin)
