@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Literal
@@ -12,7 +12,16 @@ from allocator.api.versions import Json
 from scheduler.attempt import claim_calls, claim_objects, pod_calls
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_calls import Send, edit_alone
-from scheduler.attempt.claim_objects import ClaimRef, Intent, RawClaim, allocation_of, consumers_of, intent_of, key_of
+from scheduler.attempt.claim_objects import (
+    ClaimRef,
+    Intent,
+    RawClaim,
+    allocation_of,
+    consumers_of,
+    intent_in,
+    intent_of,
+    key_of,
+)
 from scheduler.attempt.slots import CallLimit
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.connection import Api
@@ -20,7 +29,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.client.watch_states import Undecodable
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.kinds import MANAGER, pod_of
+from scheduler.kinds import MANAGER, WatchedClaim, pod_of
 from scheduler.state.claims import is_controlled_by
 from scheduler.state.cluster_changes import Event, PodChanged
 
@@ -49,48 +58,54 @@ class Sweep:
     scheduler: str
     _seen: dict[tuple[ClaimRef, Leftover], float] = field(default_factory=dict)
 
-    def due(self, claims: Iterable[RawClaim], in_flight: Callable[[ClaimRef], bool], now_s: float) -> list[RawClaim]:
-        """The claims whose leftover has been there for long enough. Cost: O(claims).
+    def due(
+        self, claims: Iterable[WatchedClaim], in_flight: Callable[[ClaimRef], bool], now_s: float
+    ) -> list[tuple[Leftover, WatchedClaim]]:
+        """The claims whose leftover has been there for long enough. Cost: O(claims), however large they are.
 
         claims: all of them, as observed. in_flight: whether an attempt is under way with it. now_s: monotonic.
         """
         seen: dict[tuple[ClaimRef, Leftover], float] = {}
-        due = []
-        for claim in claims:
-            mark, key = self.leftover(claim), key_of(claim)
+        due: list[tuple[Leftover, WatchedClaim]] = []
+        for found in claims:
+            claim, annotations = found.claim, found.metadata.annotations
+            mark = self._left(intent_in(annotations), claim.allocation, found.reserved_for)
+            key = ClaimRef(claim.namespace, claim.name, claim.uid)
             if mark is None or in_flight(key):
                 continue
             since_s = seen[key, mark] = self._seen.get((key, mark), now_s)
             if now_s - since_s >= LEAST_AGE_S:
-                due.append(claim)
+                due.append((mark, found))
         self._seen = seen
         return due
 
     def leftover(self, claim: RawClaim) -> Leftover | None:
         """The unused leftover of ours that the claim holds."""
-        intent = intent_of(claim)
+        return self._left(intent_of(claim), allocation_of(claim), consumers_of(claim))
+
+    def _left(self, intent: Intent | None, allocation: object | None, users: Sequence[object]) -> Leftover | None:
         if intent is None or intent.scheduler != self.scheduler:
             return None
-        if allocation_of(claim) is None:
+        if allocation is None:
             return "intent"
-        return None if consumers_of(claim) else "allocation"
+        return None if users else "allocation"
 
-    async def clean(self, binder: Binder, due: Iterable[RawClaim]) -> int:
+    async def clean(self, binder: Binder, due: Iterable[WatchedClaim]) -> int:
         """Take back what is due and say of how many claims; what was taken into use meanwhile stays.
 
         Namespaces go beside each other, and none for much longer than a sweep takes to come again: one whose webhooks
         take long keeps no other waiting.
         """
-        by_namespace = defaultdict[str, list[RawClaim]](list)
-        for claim in due:
-            by_namespace[key_of(claim).namespace].append(claim)
+        by_namespace = defaultdict[str, list[WatchedClaim]](list)
+        for found in due:
+            by_namespace[found.claim.namespace].append(found)
         until = binder.time.monotonic() + EVERY_S
         return sum(await asyncio.gather(*(self._clean_all(binder, some, until) for some in by_namespace.values())))
 
-    async def _clean_all(self, binder: Binder, claims: Iterable[RawClaim], until: float) -> int:
+    async def _clean_all(self, binder: Binder, claims: Iterable[WatchedClaim], until: float) -> int:
         """One after the other until then; the next sweep finds the rest."""
         in_time = takewhile(lambda _: binder.time.monotonic() < until, claims)
-        return sum([await self._clean(binder, claim) for claim in in_time])
+        return sum([await self._clean(binder, found.raw) for found in in_time])
 
     async def _clean(self, binder: Binder, claim: RawClaim) -> bool:
         intent = intent_of(claim)

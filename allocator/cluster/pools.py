@@ -50,18 +50,24 @@ class Pool:
         return self.is_usable and any("binding_conditions" in slice_.traits for slice_ in self.slices)
 
 
-def gather(
+_Whole = tuple[Sequence[Slice], Features, Pool | None]
+"""All slices of a pool, and the pool as each node sees it that reaches all of them; as of the features."""
+
+
+def gather(  # noqa: PLR0913, PLR0917 - the last two have defaults
     slices: Iterable[Slice],
     pool_slices: Mapping[PoolID, Sequence[Slice]],
     node: Node | None,
     features: Features,
     unreached: Mapping[PoolID, Pool] = MappingProxyType({}),
+    whole: dict[PoolID, _Whole] | None = None,
 ) -> tuple[Pool, ...]:
     """The pools that the node reaches, in canonical order.
 
     slices: the candidates, at least all that reach the node, and none that all nodes see. pool_slices: every slice of
-    each pool in the cluster. unreached: the pools that matter though the node reaches nothing of them. Raises
-    InvalidPool where a node selector cannot be evaluated. Cost: O(devices of the slices given).
+    each pool in the cluster. unreached: the pools that matter though the node reaches nothing of them. whole: what
+    other nodes have been answered of pools that several nodes reach; grows. Raises InvalidPool where a node selector
+    cannot be evaluated. Cost: O(devices of the slices given), O(slices) where another node has seen them so.
     """
     seen: dict[PoolID, list[Slice]] = {}
     for slice_ in slices:
@@ -70,10 +76,25 @@ def gather(
     if features.release.counter_slices_reach_all:
         for pool_id, own in seen.items():
             own.extend(_counting(pool_slices[pool_id], features))
-    pools = [_pool(pool_id, _newest(own), pool_slices[pool_id], features) for pool_id, own in seen.items()]
+    pools = [_seen_pool(pool_id, own, pool_slices[pool_id], features, whole) for pool_id, own in seen.items()]
     pools += [pool for pool_id, pool in unreached.items() if pool_id not in seen]
     usual = tuple([pool for pool in pools if pool is not None])
     return usual if len(usual) < 2 else tuple(sorted(usual, key=lambda p: (p.has_binding_conditions, p.id)))
+
+
+def _seen_pool(
+    pool_id: PoolID,
+    own: list[Slice],
+    everywhere: Sequence[Slice],
+    features: Features,
+    whole: dict[PoolID, _Whole] | None,
+) -> Pool | None:
+    if whole is None or len(own) != len(everywhere) or own[0].reach.node_name:
+        return _pool(pool_id, _newest(own), everywhere, features)
+    known = whole.get(pool_id)
+    if known is None or known[0] is not everywhere or known[1] is not features:
+        known = whole[pool_id] = everywhere, features, _pool(pool_id, _newest(own), everywhere, features)
+    return known[2]
 
 
 def whole_pool(everywhere: Sequence[Slice], features: Features) -> Pool | None:
@@ -281,6 +302,7 @@ class SliceIndex:
         self._by_selection: _Bag = {}
         self._bare: dict[int, tuple[Slice, Slice]] = {}
         self._unreached = Unreached()
+        self._whole: dict[PoolID, _Whole] = {}
         for published in slices:
             self.add(published)
 
@@ -294,6 +316,7 @@ class SliceIndex:
         copied._by_selection = dict(self._by_selection)
         copied._bare = dict(self._bare)
         copied._unreached = self._unreached.copy()
+        copied._whole = dict(self._whole)
         return copied
 
     def add(self, published: Slice) -> Slice:
@@ -331,11 +354,12 @@ class SliceIndex:
             self.by_pool[slice_.pool_id] = rest
         else:
             del self.by_pool[slice_.pool_id]
+        self._whole.pop(slice_.pool_id, None)
         return slice_
 
     def pools(self, node: Node | None, features: Features) -> tuple[Pool, ...]:
         """The pools that the node reaches, in canonical order. Raises InvalidPool."""
-        return gather(self._of_node(node), self.by_pool, node, features, self.unreached(features))
+        return gather(self._of_node(node), self.by_pool, node, features, self.unreached(features), self._whole)
 
     def unreached(self, features: Features) -> Mapping[PoolID, Pool]:
         """The pools that matter to nodes that reach nothing of them; the same object while nothing changes."""

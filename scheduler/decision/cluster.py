@@ -221,13 +221,13 @@ class Cluster:
         """The slice is gone. Raises KeyError where it was not there."""
         self._slices.remove(name)
 
-    def set_taint_rule(self, rule: TaintRule) -> None:
-        """The DeviceTaintRule is there, or has changed."""
-        self._slices.set_rule(rule)
+    def set_taint_rule(self, rule: TaintRule) -> bool:
+        """The DeviceTaintRule is there, or has changed. Whether a device has other taints now."""
+        return self._slices.set_rule(rule)
 
-    def remove_taint_rule(self, name: str) -> None:
-        """The DeviceTaintRule is gone, if it was there."""
-        self._slices.remove_rule(name)
+    def remove_taint_rule(self, name: str) -> bool:
+        """The DeviceTaintRule is gone, if it was there. Whether a device has other taints now."""
+        return self._slices.remove_rule(name)
 
     def set_class(self, device_class: DeviceClass) -> None:
         """The class is there, or has changed."""

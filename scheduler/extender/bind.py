@@ -239,6 +239,7 @@ class Binds:
             raise NotBound(f"node {node} is not known yet to the extender")
         try:
             needs = needs_of(self._cluster, pod)
+            self._cluster.fleet.refresh()
             with self._cluster.time_limit.limited():
                 allocations = self._allocations(pod, node, number, needs)
         except (Hopeless, AllocationError) as error:

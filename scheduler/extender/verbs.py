@@ -440,6 +440,7 @@ class Verbs:
     @contextmanager
     def _counted(self, namespace: str) -> Iterator[None]:
         """Counts the time that the context is open for the namespace."""
+        self._cluster.fleet.refresh()  # what events have changed is worked out whoever is next, and is none of its time
         began = self._processor()
         try:
             yield

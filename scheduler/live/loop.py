@@ -198,6 +198,8 @@ class Loop:
             return
         if self._is_held(entry, started):
             return
+        self._cluster.fleet.refresh()  # what events have changed is worked out whoever is next, and is none of its time
+        started = self._clock()
         self._time.tried(pod.namespace, pod.priority or 0, started)
         if not pod.node_name and (key := self._known.groups.key_of(pod)) is not None:
             self._attempt_group(entry, key, started)

@@ -150,6 +150,12 @@ MOST_TERMS = 100
 """Of a pod with more terms, constraints or ports, hints say yes without a look: each event would take milliseconds."""
 
 
+FEW_TERMS = 16
+"""Of a pod that asks more of the node itself, hints say yes as well: whenever any node changes, all such pods are asked
+that it has refused.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Static:
     """A filter that looks at the pod and one node. reason: its refusal of several nodes, in kube-scheduler's words.
@@ -350,11 +356,25 @@ def _now_passes(static: Static) -> Hint:
     """A node comes, or comes to be let pass."""
 
     def hint(who: RefusedPod, event: NodeChanged) -> bool:
-        if event.new is None or static.refusal(who.pod, event.new):
+        if event.new is None:
+            return False
+        if _asks_much(who.pod):
+            return True
+        if static.refusal(who.pod, event.new):
             return False
         return event.old is None or bool(static.refusal(who.pod, event.old))
 
     return hint
+
+
+def _asks_much(pod: Pod) -> bool:
+    """Whether a look at pod and node would take long. Cost: O(1), whatever the pod asks."""
+    terms = pod.affinity or ()
+    if max(len(terms), len(pod.tolerations), len(pod.node_selector)) > FEW_TERMS:
+        return True
+    if sum([len(term.expressions) + len(term.fields) for term in terms]) > FEW_TERMS:
+        return True
+    return any([len(one.values) > MOST_TERMS for term in terms for one in (*term.expressions, *term.fields)])  # noqa: C419 - faster
 
 
 def always(_who: RefusedPod, _event: Event) -> bool:

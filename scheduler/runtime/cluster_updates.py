@@ -57,14 +57,12 @@ class ClusterUpdates:
 
     def _taint_rule(self, old: Found[TaintRule] | None, new: Found[TaintRule] | None) -> Event | None:
         """A rule that is gone taints nothing; while it merely cannot be decoded, it is in force as it was last seen."""
-        now = _value(new)
+        now, is_changed = _value(new), False
         if now is not None:
-            self._cluster.set_taint_rule(now)
+            is_changed = self._cluster.set_taint_rule(now)
         elif new is None and old is not None:
-            self._cluster.remove_taint_rule(old.key.name)
-        elif not isinstance(old, Entry):
-            return None
-        return TaintRulesChanged()
+            is_changed = self._cluster.remove_taint_rule(old.key.name)
+        return TaintRulesChanged() if is_changed else None
 
     def _config_map(
         self, _: Found[Sequence[TenantLimit]] | None, new: Found[Sequence[TenantLimit]] | None

@@ -18,7 +18,7 @@ from allocator.limits import TenantLimit
 from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
 from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes
-from scheduler.attempt.claim_objects import ANNOTATION, ClaimRef, RawClaim, key_of
+from scheduler.attempt.claim_objects import ANNOTATION, ClaimRef
 from scheduler.attempt.decision import AttemptOutcome, Decision, Listener, Point
 from scheduler.client.api_resources import CONFIG_MAPS, Resource
 from scheduler.client.connection import Api, Connection
@@ -428,13 +428,13 @@ class Core:
         await self.watched.filled()
         while True:
             await asyncio.sleep(EVERY_S)
-            due = self._sweep.due(self._unused_claims(), self._is_in_flight, time.monotonic())
-            for claim in due:
-                if self._sweep.leftover(claim) == "allocation":
+            due = self._sweep.due(self._marked_claims(), self._is_in_flight, time.monotonic())
+            for found, watched in due:
+                if found == "allocation":
                     message = "it has been allocated by us and not reserved for more than two minutes"
-                    self._reporter.violated(Violation("I3", f"claim {key_of(claim)}", message))
+                    self._reporter.violated(Violation("I3", f"claim {watched.claim}", message))
             for leftover in get_args(Leftover):
-                of_kind = [claim for claim in due if self._sweep.leftover(claim) == leftover]
+                of_kind = [watched for found, watched in due if found == leftover]
                 try:
                     cleaned = await self._sweep.clean(self.binder, of_kind)
                 except CallFailed as error:
@@ -472,10 +472,6 @@ class Core:
     def _marked_claims(self) -> Iterator[WatchedClaim]:
         """Those with an intent; as text, since reading them all would take seconds and half of the memory."""
         return (found for found in self.watched.claims.store.values() if _MARK in found.data)
-
-    def _unused_claims(self) -> Iterator[RawClaim]:
-        """What may have been left over: of the marked ones those that have no devices, or devices but no pods."""
-        return (found.raw for found in self._marked_claims() if not (found.claim.allocation and found.reserved_for))
 
     def _is_in_flight(self, claim: ClaimRef) -> bool:
         return self.cluster.claims.reservation(claim.uid) is not None

@@ -12,7 +12,7 @@ of kube-controller-manager.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from operator import attrgetter
+from operator import attrgetter, is_, itemgetter
 
 from allocator.api import TaintRule
 from allocator.features.device_taints import tolerates
@@ -28,22 +28,67 @@ from scheduler.core_v1.pod import Pod
 
 def tainted(slices: Sequence[Slice], rules: Sequence[TaintRule]) -> list[Slice]:
     """The slices with the taints of the rules on their devices; those that no rule touches are the same objects."""
-    return [_with_taints(slice_, rules) for slice_ in slices]
+    by_selected = _RulesBySelected()
+    for place, rule in enumerate(rules):
+        by_selected.add(place, rule)
+    return [by_selected.on(slice_) for slice_ in slices]
 
 
-def _with_taints(slice_: Slice, rules: Sequence[TaintRule]) -> Slice:
-    ours = [rule for rule in rules if may_select(rule, slice_)]
+_ByDevice = dict[str | None, dict[int | str, TaintRule]]
+"""Rules by the device that they select, None for all; these by their place in the order of their taints."""
+
+
+class _RulesBySelected:
+    """Rules by what they select: a slice finds its own, however many there are of others."""
+
+    def __init__(self) -> None:
+        self._by_pool: dict[tuple[str | None, str | None], _ByDevice] = {}
+
+    def add(self, place: int | str, rule: TaintRule) -> None:
+        """The rule is in force. place: in the order of the taints of a device."""
+        if (selector := rule.selector) is not None:
+            of_pool = self._by_pool.setdefault((selector.driver, selector.pool), {})
+            of_pool.setdefault(selector.device, {})[place] = rule
+
+    def remove(self, place: int | str, rule: TaintRule) -> None:
+        """The rule, which was added with that place, is in force no more."""
+        if (selector := rule.selector) is None:
+            return
+        key = selector.driver, selector.pool
+        of_device = self._by_pool[key][selector.device]
+        del of_device[place]
+        if not of_device:
+            del self._by_pool[key][selector.device]
+        if not self._by_pool[key]:
+            del self._by_pool[key]
+
+    def on(self, slice_: Slice) -> Slice:
+        """The slice with the taints of the rules; the same one where none selects a device of it.
+
+        Cost: O(devices, and rules that select them).
+        """
+        pools = [(driver, pool) for driver in (None, slice_.driver) for pool in (None, slice_.pool)]
+        found = [self._by_pool[key] for key in pools if key in self._by_pool]
+        if not found:
+            return slice_
+        devices = tuple([_tainted(device, found) for device in slice_.devices])
+        return slice_ if all(map(is_, devices, slice_.devices)) else replace(slice_, devices=devices)
+
+
+def _tainted(device: Device, found: Iterable[_ByDevice]) -> Device:
+    ours: dict[int | str, TaintRule] = {}
+    for by_device in found:
+        for name in (None, device.name):
+            ours.update(by_device.get(name, {}))
     if not ours:
-        return slice_
-    return replace(slice_, devices=tuple(_tainted(device, ours) for device in slice_.devices))
+        return device
+    return replace(device, taints=(*device.taints, *[rule.taint for _, rule in sorted(ours.items(), key=_place)]))
 
 
-def _tainted(device: Device, rules: Sequence[TaintRule]) -> Device:
-    taints = tuple(rule.taint for rule in rules if rule.selector and rule.selector.device in (None, device.name))
-    return replace(device, taints=(*device.taints, *taints)) if taints else device
+_place = itemgetter(0)
 
 
-def may_select(rule: TaintRule, slice_: Slice) -> bool:
+def _may_select(rule: TaintRule, slice_: Slice) -> bool:
     """False where the rule selects no device of the slice, whatever their names."""
     selector = rule.selector
     if selector is None:
@@ -58,6 +103,7 @@ class TaintedSlices:
         self._fleet = fleet
         self._has_rules = has_rules
         self._rules: dict[str, TaintRule] = {}
+        self._by_selected = _RulesBySelected()
         self._published: dict[str, Slice] = {}
         self._given: dict[str, Slice] = {}
         self._left_alone: dict[str, tuple[PoolID, ...]] = {}
@@ -77,16 +123,38 @@ class TaintedSlices:
         del self._published[name]
         self._take_back(name)
 
-    def set_rule(self, rule: TaintRule) -> None:
-        """The rule is there, or has changed. Cost: O(slices) looks, and O(devices) of those that it selects."""
-        old = self._rules.get(rule.name)
-        self._rules[rule.name] = rule
-        self._give_again((rule,) if old is None else (old, rule))
+    def set_rule(self, rule: TaintRule) -> bool:
+        """The rule is there, or has changed. Whether a device has other taints now.
 
-    def remove_rule(self, name: str) -> None:
-        """The rule is gone, if it was there."""
-        gone = self._rules.pop(name, None)
-        self._give_again((gone,) if gone else ())
+        Cost: O(devices of the pool that it selects); O(slices) looks where it does not name one.
+        """
+        return self._replace_rule(self._rules.get(rule.name), rule)
+
+    def remove_rule(self, name: str) -> bool:
+        """The rule is gone, if it was there. Whether a device has other taints now."""
+        return self._replace_rule(self._rules.get(name), None)
+
+    def _replace_rule(self, old: TaintRule | None, new: TaintRule | None) -> bool:
+        if old == new:
+            return False  # as kube-controller-manager writes to its status
+        if old is not None:
+            del self._rules[old.name]
+            self._by_selected.remove(old.name, old)
+        if new is not None:
+            self._rules[new.name] = new
+            self._by_selected.add(new.name, new)
+        if not self._has_rules:
+            return False
+        touched = {one.name: one for rule in (old, new) if rule for one in self._selected_by(rule)}
+        return bool([slice_ for slice_ in touched.values() if self._give(slice_)])
+
+    def _selected_by(self, rule: TaintRule) -> list[Slice]:
+        """The slices of which it may select devices, but for those that are left alone."""
+        selector = rule.selector
+        if selector is None or selector.driver is None or selector.pool is None:
+            return [slice_ for slice_ in self._published.values() if _may_select(rule, slice_)]
+        given = self._fleet.slices.by_pool.get(PoolID(selector.driver, selector.pool), ())
+        return [self._published[slice_.name] for slice_ in given]
 
     def leave_alone(self, claim_uid: str, pools: tuple[PoolID, ...]) -> None:
         """The claim has unknown devices of these pools; a pool without a name: any of the driver's.
@@ -100,14 +168,6 @@ class TaintedSlices:
             for slice_ in list(self._published.values()):
                 self._give(slice_)
 
-    def _give_again(self, rules: Iterable[TaintRule]) -> None:
-        if not self._has_rules:
-            return
-        rules = tuple(rules)
-        for slice_ in self._published.values():
-            if any(may_select(rule, slice_) for rule in rules):
-                self._give(slice_)
-
     def _is_left_alone(self, slice_: Slice) -> bool:
         named = {PoolID(slice_.driver, slice_.pool), PoolID(slice_.driver, "")}
         return any(not named.isdisjoint(pools) for pools in self._left_alone.values())
@@ -117,20 +177,20 @@ class TaintedSlices:
         if given is not None:
             self._fleet.remove_slice(given)
 
-    def _give(self, slice_: Slice) -> None:
-        """Let the fleet have the slice as it is now, in place of what it has."""
+    def _give(self, slice_: Slice) -> bool:
+        """Let the fleet have the slice as it is now, in place of what it has. Whether that is another one."""
         if self._is_left_alone(slice_):
             self._take_back(slice_.name)
-            return
-        rules = [self._rules[name] for name in sorted(self._rules)] if self._has_rules else []
-        (now,) = tainted((slice_,), rules)
+            return False
+        now = self._by_selected.on(slice_) if self._has_rules else slice_
         old = self._given.get(slice_.name)
         if old is not None:
             if old == now:
-                return
+                return False
             self._fleet.remove_slice(old)
         self._given[slice_.name] = now
         self._fleet.add_slice(now)
+        return True
 
 
 NO_EXECUTE = "NoExecute"

@@ -11,6 +11,7 @@ from scheduler.attempt.decision import Bound, ClaimPlan, Decision, Retry
 from scheduler.attempt.run import bind_pod
 from scheduler.client.connection import Api
 from scheduler.client.errors import ApiError
+from scheduler.kinds import WatchedClaim, claim_of
 from scheduler.repair import LEAST_AGE_S, Sweep, recover
 from tests.controlplane.faults import Hold, meanwhile
 from tests.controlplane.rest import CLAIM, Json
@@ -40,6 +41,11 @@ def die(scene: Scene, decision: Decision, writes: int) -> None:
 
     with pytest.raises(Killed):
         scene.run(lambda binder: bind_pod(binder, decision), api=mortal)
+
+
+def seen(claim: Json) -> WatchedClaim:
+    """As the watch shows it."""
+    return claim_of({**claim, "apiVersion": CLAIM.api_version, "kind": CLAIM.kind, "metadata": {**claim["metadata"]}})
 
 
 def start_again(scene: Scene) -> int:
@@ -224,9 +230,9 @@ def test_sweep_removes_what_nobody_uses_after_two_minutes(scene: Scene) -> None:
     orphaned = scene.claim("a")
     scene.api.replace_status({**orphaned, "status": {"allocation": orphaned["status"]["allocation"]}})
     sweep = Sweep(SCHEDULER)
-    claims = scene.api.list(CLAIM)
+    claims = [seen(claim) for claim in scene.api.list(CLAIM)]
     assert sweep.due(claims, lambda _: False, 0.0) == []
-    due = sweep.due(claims, lambda _: False, LEAST_AGE_S)
+    due = [found for _, found in sweep.due(claims, lambda _: False, LEAST_AGE_S)]
     assert scene.run(lambda binder: sweep.clean(binder, due)) == 2
     assert is_untouched(scene.claim("a"))
     assert is_untouched(scene.claim("b"))
@@ -239,6 +245,6 @@ def test_sweep_leaves_what_was_taken_into_use_meanwhile(scene: Scene) -> None:
     assert scene.bind(scene.a_decision(pod, gets(left, "gpu-0"))) == Bound(NODE)
     before = scene.claim()
     sweep = Sweep(SCHEDULER)
-    assert scene.run(lambda binder: sweep.clean(binder, [left])) == 1
+    assert scene.run(lambda binder: sweep.clean(binder, [seen(left)])) == 1
     assert scene.claim() == before
     assert scene.proxy.writes(CLAIM_ITSELF)[-1].status == 409

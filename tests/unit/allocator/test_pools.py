@@ -470,3 +470,44 @@ def test_node_without_a_name_has_no_labels_and_its_fields_are_not_asked_for() ->
         a_slice("c", pool="c", reach=where(Term(fields=(requires("metadata.name", "In", "node-0"),)))),
     )
     assert [device.name for device in a_snapshot(*slices).view(a_node("")).devices] == ["b", "c"]
+
+
+# -- pools that several nodes reach
+
+
+def test_pool_that_all_nodes_reach_is_looked_at_once_until_it_changes() -> None:
+    shared = a_slice("a", "a", name="shared", pool="shared", reach=everywhere())
+    index = SliceIndex(V1_37.release, [shared, a_slice("b", pool="own", reach=HERE)])
+    here, there = (index.pools(a_node(name), V1_37) for name in ("node-0", "node-1"))
+    assert [pool.id.pool for pool in here] == ["own", "shared"]
+    assert there == (here[1],)
+    assert there[0] is here[1]
+    assert here[1].contradiction == "device name a is published more than once"
+    index.remove(shared)
+    index.add(a_slice("a", name="shared", pool="shared", generation=2, reach=everywhere()))
+    assert [pool.contradiction for pool in index.pools(a_node("node-1"), V1_37)] == [""]
+    index.add(a_slice("c", name="there", pool="shared", generation=3, reach=THERE))
+    assert index.pools(a_node("node-1"), V1_37)[0].slices[0].name == "there"
+    assert [pool.id.pool for pool in index.pools(a_node("node-0"), V1_37)] == ["own"], "a newer generation is elsewhere"
+    assert index.copy().pools(a_node("node-1"), V1_37) == index.pools(a_node("node-1"), V1_37)
+
+
+def test_nothing_is_kept_of_pools_that_are_gone() -> None:
+    index = SliceIndex(V1_37.release)
+    for number in range(3):
+        index.add(gone := a_slice("a", pool=f"pool-{number}", reach=everywhere()))
+        index.pools(a_node(), V1_37)
+        index.remove(gone)
+    assert index._whole == {}
+
+
+@pytest.mark.parametrize("features", [V1_36, V1_37], ids=["1.36", "1.37"])
+def test_what_one_node_sees_of_a_pool_is_not_what_another_sees_of_it_that_reaches_less(features: Features) -> None:
+    slices = [
+        a_slice("a", name="one", slice_count=2, reach=everywhere()),
+        a_slice("b", name="two", slice_count=2, reach=where(a_term(requires("region", "In", "1")))),
+    ]
+    index = SliceIndex(features.release, slices)
+    nodes = [a_node(f"node-{number}", labels={"region": str(number % 2)}) for number in range(4)]
+    for node in [*nodes, *reversed(nodes)]:
+        assert reported(index.pools(node, features)) == reported(seen(*slices, node=node, features=features))

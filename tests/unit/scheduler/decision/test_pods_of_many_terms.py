@@ -12,10 +12,12 @@ from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, OutOfTime, Placed
 from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY
+from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_ports import NODE_PORTS
-from scheduler.plugins.plugin import MOST_TERMS, Plugin, Refusal, RefusedPod
+from scheduler.plugins.plugin import FEW_TERMS, MOST_TERMS, Plugin, Refusal, RefusedPod
 from scheduler.plugins.pod_topology_spread import POD_TOPOLOGY_SPREAD
-from scheduler.state.cluster_changes import PodChanged
+from scheduler.plugins.taint_toleration import TAINT_TOLERATION
+from scheduler.state.cluster_changes import NodeChanged, PodChanged
 from scheduler.state.pods import pod_requests
 from tests.builders import a_node, amounts, kubernetes
 from tests.unit.scheduler.plugins.raw_pods import (
@@ -180,3 +182,37 @@ def test_any_pod_that_goes_may_help_one_with_many_terms(plugin: Plugin, spec: di
     pod, other = a_pod_of("pod", **spec), a_pod_of("other", "n0")
     hint = plugin.reason.hints[PodChanged]
     assert hint(RefusedPod(pod, Refusal(frozenset({plugin.reason}), pod_requests(pod))), PodChanged(other, None))
+
+
+def of_node(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+
+
+def asks(key: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+FEW = range(FEW_TERMS + 1)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "spec"),
+    [
+        (NODE_AFFINITY, of_node(*({"matchExpressions": [asks(f"k{n}", "v")]} for n in FEW))),
+        (NODE_AFFINITY, of_node({"matchExpressions": [asks(f"k{n}", "v") for n in FEW]})),
+        (NODE_AFFINITY, of_node({"matchExpressions": [asks("k", *(f"v{n}" for n in range(MOST_TERMS + 1)))]})),
+        (NODE_AFFINITY, {"nodeSelector": {f"k{n}": "v" for n in FEW}}),
+        (TAINT_TOLERATION, {"tolerations": [{"key": f"k{n}", "operator": "Exists"} for n in FEW]}),
+    ],
+)
+def test_a_pod_that_asks_much_of_a_node_is_looked_at_for_no_change_of_a_node(
+    plugin: Plugin, spec: dict[str, Any]
+) -> None:
+    """Nor does any other pod have to wait until thousands of such pods were."""
+    hint = plugin.reason.hints[NodeChanged]
+    few, much = a_pod_of("few"), a_pod_of("much", **spec)
+    before, after = a_node("n0"), a_node("n0", labels={"other": "value"})
+    refused = {pod.name: RefusedPod(pod, Refusal(frozenset({plugin.reason}), pod_requests(pod))) for pod in (few, much)}
+    assert hint(refused["much"], NodeChanged(before, after))
+    assert not hint(refused["much"], NodeChanged(before, None))
+    assert not hint(refused["few"], NodeChanged(before, after)), "it has passed before"

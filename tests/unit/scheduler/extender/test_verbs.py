@@ -277,6 +277,24 @@ def test_namespace_with_costly_decisions_has_its_turn_again() -> None:
     assert world.filter()["NodeNames"] == ["node-1"]
 
 
+def test_what_slices_have_changed_counts_for_no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, used_s = World(), [0.0]
+    slow_s = [10.0]  # what is worked out once is known
+    nodes = world.cluster.fleet._nodes
+    work_out = nodes.refresh
+
+    def refresh() -> None:
+        work_out()
+        used_s[0] += slow_s[0]
+        slow_s[0] = 0.0
+
+    monkeypatch.setattr(world.verbs, "_processor", lambda: used_s[0])
+    monkeypatch.setattr(nodes, "refresh", refresh)
+    world.cluster.set_pod(a_user_elsewhere("any"))
+    assert world.filter()["NodeNames"] == ["node-1"]
+    assert world.filter()["NodeNames"] == ["node-1"]
+
+
 @pytest.mark.parametrize(
     "other",
     [

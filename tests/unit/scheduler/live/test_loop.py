@@ -382,6 +382,38 @@ def test_namespace_with_costly_decisions_lets_others_go_first_and_is_shown_when_
     assert [one["queue"] for one in room.queue.dump() if one["pod"] == "dear/dear"] == ["backoff"]
 
 
+def test_what_slices_have_changed_is_none_of_the_time_of_the_pod_that_is_next(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver whose slices all nodes reach changes them all the time: each time they are worked out for all nodes."""
+    spent: list[tuple[str, float]] = []
+    slow_s = [10.0]  # until a decision has begun: nothing changes meanwhile
+
+    def refresh() -> None:
+        room.now += slow_s[0]
+        slow_s[0] = 0.0
+
+    def decided(view: Cluster, *_: object) -> ScheduleResult:
+        with view.time_limit.limited():
+            view.fleet.refresh()
+            slow_s[0] = 10.0
+            return OutOfTime("timed out") if view.time_limit.is_over() else Failed("no matter")
+
+    async def act() -> None:
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        monkeypatch.setattr(room.cluster.fleet, "refresh", refresh)
+        monkeypatch.setattr(room.cluster.time_limit, "_clock", lambda: room.now)
+        monkeypatch.setattr(room.loop._time, "spent", lambda *said: spent.append(said[:2]))
+        running = asyncio.create_task(room.loop.run())
+        room.queue.add(a_pod(name="good"), room.now)
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert spent[0] == ("default", 0.0)
+    assert [one["message"] for one in room.queue.dump()] == ["no matter"]
+
+
 def test_pod_that_others_go_before_for_long_says_so_until_it_has_been_tried(
     room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,14 +1,19 @@
 """Which claims hold something of ours that nobody uses, and for how long."""
 
 import asyncio
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import cast
+
+import pytest
 
 from allocator.api.versions import Json
 from scheduler.attempt.binder import Binder, CurrentSteps
 from scheduler.attempt.claim_objects import ClaimRef, Intent
 from scheduler.attempt.slots import CallLimit
 from scheduler.client import api_resources
+from scheduler.kinds import WatchedClaim, claim_of
 from scheduler.repair import EVERY_S, LEAST_AGE_S, Sweep
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
@@ -26,6 +31,16 @@ def never(_: ClaimRef) -> bool:
 
 def unused(name: str = "claim") -> Json:
     return a_raw_claim(intent=OURS, allocation=an_allocation("gpu-0"), name=name)
+
+
+def seen(claim: Json) -> WatchedClaim:
+    """As the watch shows it."""
+    return claim_of({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **deepcopy(claim)})
+
+
+def due(sweep: Sweep, claims: Sequence[Json], now_s: float, in_flight: Callable[[ClaimRef], bool] = never) -> list[str]:
+    """Names of the claims that are."""
+    return [found.claim.name for _, found in sweep.due(map(seen, claims), in_flight, now_s)]
 
 
 def test_allocation_of_ours_that_nobody_has_reserved_is_left_over() -> None:
@@ -47,23 +62,23 @@ def test_what_is_used_or_not_ours_is_no_leftover() -> None:
 
 def test_leftover_is_due_once_it_was_there_for_two_minutes() -> None:
     sweep, claims = a_sweep(), [unused()]
-    assert sweep.due(claims, never, 1000.0) == []
-    assert sweep.due(claims, never, 1000.0 + LEAST_AGE_S - 1) == []
-    assert sweep.due(claims, never, 1000.0 + LEAST_AGE_S) == claims
+    assert due(sweep, claims, 1000.0) == []
+    assert due(sweep, claims, 1000.0 + LEAST_AGE_S - 1) == []
+    assert due(sweep, claims, 1000.0 + LEAST_AGE_S) == ["claim"]
 
 
 def test_leftover_that_was_used_in_between_begins_anew() -> None:
     sweep = a_sweep()
     used = a_raw_claim(intent=OURS, allocation=an_allocation("gpu-0"), reserved_for=["pod-uid"])
-    assert sweep.due([unused()], never, 0.0) == []
-    assert sweep.due([used], never, 60.0) == []
-    assert sweep.due([unused()], never, LEAST_AGE_S) == []
+    assert due(sweep, [unused()], 0.0) == []
+    assert due(sweep, [used], 60.0) == []
+    assert due(sweep, [unused()], LEAST_AGE_S) == []
 
 
 def test_leftover_of_another_kind_begins_anew() -> None:
     sweep = a_sweep()
-    assert sweep.due([unused()], never, 0.0) == []
-    assert sweep.due([a_raw_claim(intent=OURS)], never, LEAST_AGE_S) == []
+    assert due(sweep, [unused()], 0.0) == []
+    assert due(sweep, [a_raw_claim(intent=OURS)], LEAST_AGE_S) == []
 
 
 def test_claim_of_an_attempt_under_way_is_not_due() -> None:
@@ -72,15 +87,22 @@ def test_claim_of_an_attempt_under_way_is_not_due() -> None:
     def in_flight(key: ClaimRef) -> bool:
         return key.name == "busy"
 
-    sweep.due(claims, in_flight, 0.0)
-    assert sweep.due(claims, in_flight, LEAST_AGE_S) == claims[1:]
+    due(sweep, claims, 0.0, in_flight)
+    assert due(sweep, claims, LEAST_AGE_S, in_flight) == ["idle"]
 
 
 def test_recreated_claim_of_the_same_name_begins_anew() -> None:
     sweep, again = a_sweep(), unused()
     again["metadata"]["uid"] = "another"
-    sweep.due([unused()], never, 0.0)
-    assert sweep.due([again], never, LEAST_AGE_S) == []
+    due(sweep, [unused()], 0.0)
+    assert due(sweep, [again], LEAST_AGE_S) == []
+
+
+def test_a_sweep_reads_no_text_of_a_claim_however_large_its_owner_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep, claims = a_sweep(), [seen(unused("orphan")), seen(a_raw_claim(intent=OURS, name="marked"))]
+    monkeypatch.setattr("scheduler.kinds.loads_leniently", lambda _: pytest.fail("a text is read"))
+    assert sweep.due(claims, never, 0.0) == []
+    assert [kind for kind, _ in sweep.due(claims, never, LEAST_AGE_S)] == ["allocation", "intent"]
 
 
 class Slow:
@@ -106,7 +128,7 @@ class Slow:
         time = SimpleNamespace(monotonic=lambda: self.now, sleep=asyncio.sleep, random=lambda: 0.0)
         parts = {"repairs": CallLimit(2, 1), "progress": CurrentSteps(float)}
         binder = cast(Binder, SimpleNamespace(api=self, time=time, claims=api_resources.claims("v1"), **parts))
-        return asyncio.run(a_sweep().clean(binder, claims))
+        return asyncio.run(a_sweep().clean(binder, map(seen, claims)))
 
 
 def of_namespace(namespace: str, name: str = "claim") -> Json:

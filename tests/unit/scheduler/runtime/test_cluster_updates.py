@@ -17,7 +17,7 @@ from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.runtime.core import WatchedState
 from scheduler.state.claims import Waiting
-from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, TaintRulesChanged
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, a_user, amounts, kubernetes, on_node
 from tests.unit.scheduler.runtime.updates import update_from
 
@@ -199,6 +199,15 @@ def test_pod_without_a_node_that_cannot_be_read_takes_nothing() -> None:
     world = World()
     world.pod(tolerations=7)
     assert world.refusal("4") == ""
+
+
+def test_rule_that_says_the_same_again_wakes_nobody() -> None:
+    world = World()
+    world.rule()
+    world.rule()  # kube-controller-manager has written to its status
+    world.rule(deviceSelector={"driver": "other.example"})
+    world.rule(deviceSelector={"driver": "another.example"})  # of neither is there any device
+    assert [type(event) for event in world.heard] == [TaintRulesChanged, TaintRulesChanged]
 
 
 def test_rule_that_cannot_be_read_any_more_is_in_force_until_it_is_gone() -> None:
