@@ -215,7 +215,7 @@ def test_a_kind_of_another_project_is_not_taken_for_that_of_kubernetes_by_its_na
     raws = [
         {**one, "apiVersion": "x.example.com/v1", "metadata": {"name": secret()}, "spec": {**fields_of(spec), **pods}}
         for one in (*typed_objects(secret), *shaped_objects(secret))
-        for spec in (one.get("spec"), {})
+        for spec in (one.get("spec"), dict[str, Any]())
     ]
     kept = [one for raw in raws if (one := shareable(raw)) is not None]
     assert {one["kind"] for one in kept} == {*KINDS_THAT_COUNT, CUSTOM}

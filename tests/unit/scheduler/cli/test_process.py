@@ -50,12 +50,16 @@ def test_the_program_runs_from_any_folder_and_its_output_does_not_depend_on_the_
     assert outputs.pop().startswith(b"apiVersion: v1\nkind: List\nitems:\n")
 
 
-def test_input_that_does_not_fit_into_memory_is_reported_in_one_line() -> None:
+def test_input_that_does_not_fit_into_memory_is_reported_in_one_line(tmp_path: Path) -> None:
+    large = tmp_path / "large.yaml"
+    with large.open("wb") as file:
+        file.truncate(4 << 30)  # a hole, which takes no room
+
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
     run = subprocess.run(
-        program("status", "/dev/zero"),
+        program("status", str(large)),
         preexec_fn=limited,
         capture_output=True,
         text=True,

@@ -646,7 +646,7 @@ def test_a_fleet_that_cannot_be_made_ends_the_run_before_it_begins(
         (("--nodes-scale", "1e9"), "dra: --nodes-scale 1 nodes x 1e+09 are more than 1000000"),
         (("--nodes-scale", "0.1"), "dra: --nodes-scale 1 nodes x 0.1 are none"),
         (("--durations", "exp:1e300"), "dra: the last event is at "),
-        (("--results", ""), "'.' is no folder of its own"),
+        (("--results", "."), "'.' is no folder of its own"),
         (("--set", ""), "'' is neither a file nor a change (drain, cordon, "),
         (("--set", "drain:n1,"), "'' is neither a file nor a change (drain, cordon, "),
         (("--set", "drian:n1"), "'drian:n1' is neither a file nor a change (drain, cordon, uncordon, taint, untaint, "),
