@@ -488,7 +488,7 @@ class _InventoryReader:
 
 def is_group_of_kubernetes(group: str) -> bool:
     """Whether Kubernetes' own kinds are at home in groups like this; other projects put theirs below a domain."""
-    return "." not in group or group.endswith(".k8s.io")
+    return "." not in group or (group.endswith(".k8s.io") and not group.endswith(".sigs.k8s.io"))
 
 
 def is_object(raw: Mapping[str, object]) -> bool:

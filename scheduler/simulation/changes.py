@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from allocator.api import TaintRule
+from allocator.api import TaintRule, names
 from allocator.api.allocation import Consumer
 from allocator.model import DeviceClass, Node, Slice, Taint
 from allocator.words import did_you_mean, whole_number
@@ -197,6 +197,12 @@ def _taint(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
     if parts["effect"] not in TAINT_EFFECTS:
         raise InvalidChange(f"effect {parts['effect']!r} is not one of {', '.join(TAINT_EFFECTS)}")
     taint = Taint(parts["key"], parts["value"] or "", parts["effect"])
+    for what, found, problem in (
+        ("key", taint.key, names.label_key(taint.key)),
+        ("value", taint.value, names.label_value(taint.value)),
+    ):
+        if problem:
+            raise InvalidChange(f"{what} {found!r} of a taint: {problem}")
     return (Appears(_tainted(node, taint)) for node in fleet.named(name))
 
 

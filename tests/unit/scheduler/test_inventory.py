@@ -95,6 +95,11 @@ def test_what_is_wrong_with_a_storage_object_is_reported_with_its_name_and_field
     assert "apiVersion: must be v1 for a PersistentVolumeClaim" in error
 
 
+@pytest.mark.parametrize("version", ["x.example.com/v1", "cluster.sigs.k8s.io/v1"])
+def test_a_kind_of_another_project_with_the_name_of_ours_is_no_error(version: str) -> None:
+    assert errors_of({**a_pod(), "apiVersion": version}) == []
+
+
 def test_a_workload_of_the_old_group_is_taken() -> None:
     old = {**a_workload("Deployment"), "apiVersion": "extensions/v1beta1"}
     assert [workload.kind for workload in inventory_of(old).workloads] == ["Deployment"]

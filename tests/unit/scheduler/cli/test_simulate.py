@@ -502,6 +502,8 @@ def test_csv_has_every_curve_over_arrivals_and_every_figure_of_the_summary(tmp_p
         ({"time": 1, "change": "drain:n7"}, "change: there is no node 'n7'"),
         ({"time": 1, "change": "add:n1:0"}, "change: count '0' is not a whole number from 1 to 1000000"),
         ({"time": 1, "change": "taint:n1:k"}, "change: taint 'k' is not KEY=VALUE:EFFECT or KEY:EFFECT"),
+        ({"time": 1, "change": "taint:n1:a b:NoExecute"}, "change: key 'a b' of a taint: must consist of "),
+        ({"time": 1, "change": "taint:n1:k=-:NoExecute"}, "change: value '-' of a taint: must consist of "),
         ({"time": 1, "change": "taint:n1:k:No"}, "change: effect 'No' is not one of NoSchedule, PreferNoSchedule, "),
         ({"time": 1, "change": "remove:pod/a"}, "change: 'pod/a' is neither node/NAME nor resourceslice/NAME"),
         ({"time": 1, "apply": a_pod("b")}, "apply: Pod is not a Node, ResourceSlice, DeviceClass or DeviceTaintRule"),
