@@ -179,26 +179,32 @@ class InitWatch(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class InitList:
-    """Everything is known up to `seen`; next, a watch is opened from there."""
+    """Everything is known up to `whole`; next, a watch is opened from there."""
 
     seen: int
     lists_by_watch: bool
+    whole: int
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Everything is known up to `seen`; next, the server is asked whether its data are as new."""
+    """Everything is known up to `whole`; next, the server is asked whether its data are as new as `seen`."""
 
     seen: int
     lists_by_watch: bool
+    whole: int
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """A watch is open."""
+    """A watch is open. whole: the version up to which everything is known.
+
+    What one transaction of etcd changes has one version: that of the last change may have more until a newer one comes.
+    """
 
     seen: int
     lists_by_watch: bool
+    whole: int
 
 
 State = Empty | InitPage[T] | InitWatch[T] | InitList | Cut | Watching
@@ -260,7 +266,8 @@ def query_of(state: State[T], page_limit: int = PAGE_LIMIT) -> Mapping[str, str]
     watch = {"watch": "1", "allowWatchBookmarks": "true"}
     if isinstance(state, Empty):
         return {**watch, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-    return {**watch, "resourceVersion": str(state.seen)}
+    assert isinstance(state, InitList), state
+    return {**watch, "resourceVersion": str(state.whole)}
 
 
 def step(state: State[T], given: Input[T]) -> tuple[State[T], WatchEvent[T] | None]:
@@ -275,7 +282,7 @@ def step(state: State[T], given: Input[T]) -> tuple[State[T], WatchEvent[T] | No
         case Page():
             return _paged(state, given)
         case ListEnd(version) if isinstance(state, InitWatch):
-            return _listed(Watching(version, state.lists_by_watch), state.seen, state.found.values())
+            return _listed(Watching(version, state.lists_by_watch, version), state.seen, state.found.values())
         case Applied() | Deleted() | Progressed() if isinstance(state, InitWatch):
             return _collected(state, given), None
         case _:
@@ -286,18 +293,20 @@ def step(state: State[T], given: Input[T]) -> tuple[State[T], WatchEvent[T] | No
 def _opened(state: State[T]) -> tuple[State[T], WatchEvent[T] | None]:
     if isinstance(state, Empty):
         return InitWatch(state.seen, state.lists_by_watch), None
-    return Watching(state.seen, state.lists_by_watch), Progressed(state.seen)
+    assert isinstance(state, InitList), state
+    return Watching(state.seen, state.lists_by_watch, state.whole), Progressed(state.whole)
 
 
 def _paged(state: State[T], page: Page[T]) -> tuple[State[T], WatchEvent[T] | None]:
     if isinstance(state, Cut):
         _check(page.resource_version, state.seen)
-        return InitList(state.seen, state.lists_by_watch), None
+        return InitList(state.seen, state.lists_by_watch, state.whole), None
     objects = state.found if isinstance(state, InitPage) else []
     objects.extend(page.objects)
     if page.continue_token:
         return InitPage(state.seen, state.lists_by_watch, objects, page.continue_token), None
-    return _listed(InitList(page.resource_version, state.lists_by_watch), state.seen, objects)
+    version = page.resource_version
+    return _listed(InitList(version, state.lists_by_watch, version), state.seen, objects)
 
 
 def _listed(state: InitList | Watching, seen: int, found: Iterable[Found[T]]) -> tuple[State[T], WatchEvent[T] | None]:
@@ -327,7 +336,9 @@ def _passed_on(state: Watching, given: Applied[T] | Deleted | Progressed) -> tup
     if version < state.seen:
         # A watch goes forward only. Whether history was lost, or the watch is broken, a list will show.
         return Empty(state.seen, state.lists_by_watch), Outdated(state.seen)
-    return Watching(version, state.lists_by_watch), given
+    if isinstance(given, Progressed):
+        return Watching(version, state.lists_by_watch, version), given
+    return Watching(version, state.lists_by_watch, state.whole if version == state.seen else state.seen), given
 
 
 def _after_call(state: State[T], error: CallFailed | None) -> State[T]:
@@ -344,7 +355,7 @@ def _after_call(state: State[T], error: CallFailed | None) -> State[T]:
     if isinstance(state, InitPage):
         # A server that does not take its own token, such as one of another version, will not take it the next time.
         return Empty(state.seen, state.lists_by_watch) if status in _NOT_SUPPORTED else state
-    return Cut(state.seen, state.lists_by_watch)
+    return Cut(state.seen, state.lists_by_watch, state.whole)
 
 
 _LIST_END = "k8s.io/initial-events-end"
