@@ -340,9 +340,9 @@ class Queue:
             entry.attempts -= 1
             self.failed(uid, now, None if until is None else until - now, why=why)
 
-    def has_others(self, pod: Pod) -> bool:
-        """Whether a pod of another namespace, of its priority or a higher one, can be tried now."""
-        return _has_others(self._active_in, pod.namespace, pod.priority or 0)
+    def has_others(self, pod: Pod, among: Callable[[str], bool] = bool) -> bool:
+        """Whether a pod of another namespace, of its priority or a higher one, can be tried now. among: these."""
+        return _has_others(self._active_in, pod.namespace, pod.priority or 0, among)
 
     def has_others_in_flight(self, namespace: str, least_priority: float = -inf) -> bool:
         """Whether a pod of another namespace, with such a priority, is being tried or bound."""
@@ -620,8 +620,10 @@ class _WaitingPods:
         return dict(self._counts)
 
 
-def _has_others(counts: Mapping[tuple[int, str], int], namespace: str, least_priority: float) -> bool:
-    return any(priority >= least_priority and other != namespace for priority, other in counts)
+def _has_others(
+    counts: Iterable[tuple[int, str]], namespace: str, least_priority: float, among: Callable[[str], bool] = bool
+) -> bool:
+    return any(priority >= least_priority and other != namespace and among(other) for priority, other in counts)
 
 
 def _refusers(pod: Pod, reasons: Iterable[Reason]) -> set[tuple[str, str]]:

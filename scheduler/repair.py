@@ -67,15 +67,15 @@ class Sweep:
         """
         seen: dict[tuple[ClaimRef, Leftover], float] = {}
         due: list[tuple[Leftover, WatchedClaim]] = []
-        for found in claims:
-            claim, annotations = found.claim, found.metadata.annotations
-            mark = self._left(intent_in(annotations), claim.allocation, found.reserved_for)
+        for watched in claims:
+            claim, annotations = watched.claim, watched.metadata.annotations
+            mark = self._left(intent_in(annotations), claim.allocation, watched.reserved_for)
             key = ClaimRef(claim.namespace, claim.name, claim.uid)
             if mark is None or in_flight(key):
                 continue
             since_s = seen[key, mark] = self._seen.get((key, mark), now_s)
             if now_s - since_s >= LEAST_AGE_S:
-                due.append((mark, found))
+                due.append((mark, watched))
         self._seen = seen
         return due
 
@@ -97,8 +97,8 @@ class Sweep:
         take long keeps no other waiting.
         """
         by_namespace = defaultdict[str, list[WatchedClaim]](list)
-        for found in due:
-            by_namespace[found.claim.namespace].append(found)
+        for watched in due:
+            by_namespace[watched.claim.namespace].append(watched)
         until = binder.time.monotonic() + EVERY_S
         return sum(await asyncio.gather(*(self._clean_all(binder, some, until) for some in by_namespace.values())))
 

@@ -74,6 +74,10 @@ class DecisionTimeLimit:
 # The cost of a decision depends on what users write. If others need it, one namespace gets a twentieth of the decision
 # time. A namespace with cheap decisions never waits. What counts is the processor's time: that a busy machine keeps the
 # process waiting is no namespace's doing.
+#
+# Somebody may have hundreds of namespaces, each with one expensive pod. So all that are not known for a cheap decision,
+# whether new or expensive, wait for those that are after one of them has taken long: for a short while, since a new
+# one may well be cheap, and a process that has just started knows nobody.
 
 
 FREE_S = 0.05
@@ -85,8 +89,11 @@ BURST_S = 0.15
 FACTOR = 20.0
 """For so many times the rest of the decision's time the others go first."""
 
+UNKNOWN_MOST_S = 5.0
+"""For so long at most namespaces wait that are not known for a cheap decision."""
+
 MOST_NAMESPACES = 1024
-"""Namespaces after which those are forgotten that wait no more."""
+"""Namespaces after which those are forgotten that wait no more, and as many whose last decision was cheap."""
 
 MOST_PRIORITIES = 64
 """Priorities after which those are forgotten of which no pod was tried for the longest time."""
@@ -97,6 +104,9 @@ class NamespaceShare:
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
+        self._cheap: dict[str, None] = {}
+        """Those whose last decision was cheap, the one that was decided last at the end."""
+        self._unknown_until = -inf
         self._tried: dict[int, dict[str, float]] = {}
         """Of each priority the two namespaces of which a pod was tried last, and when: one of them is another."""
 
@@ -118,8 +128,13 @@ class NamespaceShare:
 
     def spent(self, namespace: str, duration_s: float, now: float) -> None:
         """A decision for a pod of the namespace has ended, and taken so much of the processor's time."""
+        self._cheap.pop(namespace, None)
         if duration_s <= FREE_S:
+            self._cheap[namespace] = None
+            if len(self._cheap) > MOST_NAMESPACES:
+                del self._cheap[next(iter(self._cheap))]
             return
+        self._unknown_until = now + min(FACTOR * (duration_s - FREE_S), UNKNOWN_MOST_S)
         unused = now - FACTOR * BURST_S
         self._until[namespace] = max(self.waits_until(namespace), unused) + FACTOR * (duration_s - FREE_S)
         if len(self._until) > MOST_NAMESPACES:
@@ -128,3 +143,11 @@ class NamespaceShare:
     def waits_until(self, namespace: str) -> float:
         """When the namespace need not wait any more; 0 where it never had to."""
         return self._until.get(namespace, 0.0)
+
+    def is_cheap(self, namespace: str) -> bool:
+        """Whether the last decision for a pod of the namespace was cheap."""
+        return namespace in self._cheap
+
+    def waits_for_cheap_until(self, namespace: str) -> float:
+        """When the namespace need not wait any more for those that are cheap; 0 where it is one of them."""
+        return 0.0 if self.is_cheap(namespace) else self._unknown_until

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -19,7 +19,7 @@ from allocator.outcome import AllocationError, Exhausted
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
-from scheduler.decision.time_limits import NamespaceShare, TooLong
+from scheduler.decision.time_limits import FREE_S, NamespaceShare, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
@@ -299,6 +299,13 @@ def is_ours(pod: Pod, schedulers: Collection[str]) -> bool:
     return bool(pod.claims) and pod.scheduler_name in schedulers
 
 
+REST = 0.1
+"""For so many times what a long decision took its answer waits: kube-scheduler asks the next question at once.
+
+A probe takes several turns of the loop, and would have one for each decision.
+"""
+
+
 class Verbs:
     """What the extender answers.
 
@@ -320,7 +327,9 @@ class Verbs:
         sampling: Sampling = EVERY_NODE,
         clock: Callable[[], float] = time.monotonic,
         processor: Callable[[], float] = time.thread_time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._sleep = sleep
         self._cluster = cluster
         self._schedulers = frozenset(schedulers)
         self._unready = unready
@@ -337,6 +346,7 @@ class Verbs:
 
     async def filter(self, body: bytes) -> bytes:
         """An ExtenderFilterResult for ExtenderArgs."""
+        began = self._processor()
         try:
             args = wire.read(wire.ExtenderArgs, body)
             pod = self._pod(args.Pod)
@@ -344,8 +354,12 @@ class Verbs:
                 await self._binds.expected.before(pod)
             filtered = self._filtered(pod, wire.names_of(args))
         except (Malformed, Undecided, TooLong) as problem:
-            return wire.error_result(str(problem))
-        return wire.filter_result(args, filtered.passed, filtered.failed, filtered.unresolvable)
+            answer = wire.error_result(str(problem))
+        else:
+            answer = wire.filter_result(args, filtered.passed, filtered.failed, filtered.unresolvable)
+        if (took_s := self._processor() - began) > FREE_S:
+            await self._sleep(took_s * REST)
+        return answer
 
     def prioritize(self, body: bytes) -> bytes:
         """A HostPriorityList for ExtenderArgs. Raises Malformed."""
@@ -432,10 +446,14 @@ class Verbs:
 
         kube-scheduler asks about one pod at a time, so that others need it as soon as they have pending pods.
         """
-        if self._time.waits_until(namespace) <= self._clock():
+        now = self._clock()
+        has_used = self._time.waits_until(namespace) > now
+        if not has_used and self._time.waits_for_cheap_until(namespace) <= now:
             return False
-        pending = self._cluster.pods.pending()
-        return any(one.namespace != namespace and is_ours(one, self._schedulers) for one in pending)
+        pending = [one for one in self._cluster.pods.pending() if one.namespace != namespace]
+        return any(
+            (has_used or self._time.is_cheap(one.namespace)) and is_ours(one, self._schedulers) for one in pending
+        )
 
     @contextmanager
     def _counted(self, namespace: str) -> Iterator[None]:

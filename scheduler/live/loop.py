@@ -66,6 +66,9 @@ LEFT_S = 2.0
 SEEN_S = 1.0
 """So long after the decision about a group it is seen who asked for something meanwhile."""
 
+AGAIN_S = 0.25
+"""A pod that waits for namespaces with cheap decisions is looked at again after so long: they may have no more pods."""
+
 LULL_S = 3.0
 """Others count as there until they have asked for nothing for so long: as long as a decision about a group may take."""
 
@@ -332,7 +335,8 @@ class Loop:
         namespace, priority = entry.pod.namespace, entry.pod.priority or 0
         until = self._time.waits_until(namespace)
         if until <= now:
-            return 0.0
+            until = min(self._time.waits_for_cheap_until(namespace), now + AGAIN_S)
+            return until if until > now and self._queue.has_others(entry.pod, self._time.is_cheap) else 0.0
         if self._queue.has_others(entry.pod) or self._queue.has_others_in_flight(namespace, priority):
             return until
         if self._known.groups.key_of(entry.pod) is None:

@@ -40,7 +40,7 @@ from scheduler.input.inventory import (
     is_group_of_kubernetes,
     subject_of,
 )
-from scheduler.kinds import BY_NAME
+from scheduler.kinds import BY_NAME, IN_FILES
 from scheduler.offline.input_claims import ENTRY_ANNOTATION
 from scheduler.state.claims import FINALIZER
 from scheduler.state.pods import OF_NODES
@@ -244,7 +244,9 @@ class KeptTexts:
 def is_of_kubernetes(raw: Mapping[str, JsonValue]) -> bool:
     """Whether the object is of a kind that counts, and not of another project's kind of that name."""
     kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
-    return is_decoded(version, kind) or (kind in VERSIONS and is_group_of_kubernetes(version.rpartition("/")[0]))
+    group = version.rpartition("/")[0]
+    is_known = is_decoded(version, kind) or (group, kind) in IN_FILES
+    return is_known or (kind in VERSIONS and is_group_of_kubernetes(group))
 
 
 def fields_of(value: JsonValue) -> Mapping[str, JsonValue]:

@@ -429,12 +429,12 @@ class Core:
         while True:
             await asyncio.sleep(EVERY_S)
             due = self._sweep.due(self._marked_claims(), self._is_in_flight, time.monotonic())
-            for found, watched in due:
-                if found == "allocation":
+            for mark, watched in due:
+                if mark == "allocation":
                     message = "it has been allocated by us and not reserved for more than two minutes"
                     self._reporter.violated(Violation("I3", f"claim {watched.claim}", message))
             for leftover in get_args(Leftover):
-                of_kind = [watched for found, watched in due if found == leftover]
+                of_kind = [watched for mark, watched in due if mark == leftover]
                 try:
                     cleaned = await self._sweep.clean(self.binder, of_kind)
                 except CallFailed as error:

@@ -197,12 +197,10 @@ def _taint(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
     if parts["effect"] not in TAINT_EFFECTS:
         raise InvalidChange(f"effect {parts['effect']!r} is not one of {', '.join(TAINT_EFFECTS)}")
     taint = Taint(parts["key"], parts["value"] or "", parts["effect"])
-    for what, found, problem in (
-        ("key", taint.key, names.label_key(taint.key)),
-        ("value", taint.value, names.label_value(taint.value)),
-    ):
-        if problem:
-            raise InvalidChange(f"{what} {found!r} of a taint: {problem}")
+    if problem := names.label_key(taint.key):
+        raise InvalidChange(f"key {taint.key!r} of a taint: {problem}")
+    if problem := names.label_value(taint.value):
+        raise InvalidChange(f"value {taint.value!r} of a taint: {problem}")
     return (Appears(_tainted(node, taint)) for node in fleet.named(name))
 
 

@@ -68,16 +68,16 @@ class _RulesBySelected:
         Cost: O(devices, and rules that select them).
         """
         pools = [(driver, pool) for driver in (None, slice_.driver) for pool in (None, slice_.pool)]
-        found = [self._by_pool[key] for key in pools if key in self._by_pool]
-        if not found:
+        selecting = [self._by_pool[key] for key in pools if key in self._by_pool]
+        if not selecting:
             return slice_
-        devices = tuple([_tainted(device, found) for device in slice_.devices])
+        devices = tuple([_tainted(device, selecting) for device in slice_.devices])
         return slice_ if all(map(is_, devices, slice_.devices)) else replace(slice_, devices=devices)
 
 
-def _tainted(device: Device, found: Iterable[_ByDevice]) -> Device:
+def _tainted(device: Device, selecting: Iterable[_ByDevice]) -> Device:
     ours: dict[int | str, TaintRule] = {}
-    for by_device in found:
+    for by_device in selecting:
         for name in (None, device.name):
             ours.update(by_device.get(name, {}))
     if not ours:

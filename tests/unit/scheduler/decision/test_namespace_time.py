@@ -6,6 +6,7 @@ from scheduler.decision.time_limits import (
     FREE_S,
     MOST_NAMESPACES,
     MOST_PRIORITIES,
+    UNKNOWN_MOST_S,
     NamespaceShare,
 )
 
@@ -37,6 +38,20 @@ def test_namespace_whose_decision_fills_caches_does_not_wait_but_does_when_it_ta
         assert time.waits_until("team") <= 10.0
         time.spent("team", FREE_S + BURST_S, 10.0)
     assert time.waits_until("team") == 10.0 + FACTOR * BURST_S
+
+
+def test_those_that_are_not_known_for_a_cheap_decision_wait_for_those_that_are_once_one_of_them_took_long() -> None:
+    time = NamespaceShare()
+    time.spent("cheap", FREE_S, 10.0)
+    assert time.waits_for_cheap_until("new") <= 10.0
+    time.spent("dear", FREE_S + 0.1, 10.0)
+    assert [time.waits_for_cheap_until(one) for one in ("cheap", "dear", "new")] == [0.0, 12.0, 12.0]
+    time.spent("cheap", 1000.0, 10.0)
+    assert not time.is_cheap("cheap")
+    assert time.waits_for_cheap_until("cheap") == 10.0 + UNKNOWN_MOST_S
+    for number in range(2 * MOST_NAMESPACES):
+        time.spent(f"namespace-{number}", 0.0, 20.0)
+    assert [time.is_cheap(f"namespace-{number}") for number in (0, 2 * MOST_NAMESPACES - 1)] == [False, True]
 
 
 def test_namespaces_that_wait_no_more_are_forgotten_once_there_are_many() -> None:

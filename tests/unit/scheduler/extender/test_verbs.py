@@ -17,7 +17,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limits import FACTOR, DecisionTimeLimit
 from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
-from scheduler.extender.verbs import Verbs
+from scheduler.extender.verbs import REST, Verbs
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.kinds import pod_of
 from scheduler.output.time_line import DecisionLog
@@ -97,6 +97,7 @@ class World:
         self.decisions = DecisionLog()
         binds, poke = cast("Binds", self.written), cast("Poke", self.heard)
         self.now_s, self._looks = 0.0, itertools.count()
+        self.rested_s: list[float] = []
         self.verbs = Verbs(
             self.cluster,
             [OURS],
@@ -106,7 +107,11 @@ class World:
             decisions=self.decisions,
             clock=lambda: self.now_s,
             processor=lambda: next(self._looks) * decision_s,
+            sleep=self._rest,
         )
+
+    async def _rest(self, duration_s: float) -> None:
+        self.rested_s.append(duration_s)
 
     def decided(self) -> list[list[str]]:
         """Pod, result, node and reason of the last answers, the newest first."""
@@ -275,6 +280,26 @@ def test_namespace_with_costly_decisions_has_its_turn_again() -> None:
     assert world.filter() == GOES_LAST
     world.now_s = FACTOR
     assert world.filter()["NodeNames"] == ["node-1"]
+
+
+def test_namespaces_of_which_nothing_is_known_wait_together_for_those_with_cheap_decisions() -> None:
+    """Somebody has many, each with one pod that takes long: nobody else would have a turn before all of them."""
+    world = World()
+    world.cluster.set_pod(a_user_elsewhere("any"))
+    world.verbs._time.spent("calm", 0.0, world.now_s)
+    world.verbs._time.spent("one-of-many", 3.0, world.now_s)
+    assert world.filter() == GOES_LAST
+    world.cluster.set_pod(a_user_elsewhere("any", node_name="node-0"))
+    assert world.filter()["NodeNames"] == ["node-1"], "the other pod has its node"
+
+
+def test_answer_after_a_long_decision_waits_so_that_others_are_heard_before_the_next() -> None:
+    world = World(decision_s=1.0)
+    world.filter()
+    assert world.rested_s == [3 * REST]  # the processor was looked at three times
+    world = World()
+    world.filter()
+    assert world.rested_s == []
 
 
 def test_what_slices_have_changed_counts_for_no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -382,6 +382,38 @@ def test_namespace_with_costly_decisions_lets_others_go_first_and_is_shown_when_
     assert [one["queue"] for one in room.queue.dump() if one["pod"] == "dear/dear"] == ["backoff"]
 
 
+def test_many_namespaces_with_one_costly_pod_each_keep_no_other_waiting_for_all_of_them(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[str] = []
+
+    def decided(view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
+        turns.append(pod.namespace)
+        if pod.namespace == "default":
+            return Failed("no matter")
+        room.now += view.time_limit.most_s
+        return OutOfTime("timed out")
+
+    async def act() -> None:
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        monkeypatch.setattr(room.loop, "_processor", lambda: room.now)
+        running = asyncio.create_task(room.loop.run())
+        room.queue.add(a_pod(name="before"), room.now)
+        await room.go_on()
+        for number in range(20):
+            room.queue.add(replace(a_pod(name=f"pod-{number}"), namespace=f"dear-{number}"), room.now)
+        room.queue.add(a_pod(name="good"), room.now)
+        for _ in range(100):
+            room.now += 0.25
+            await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns[0] == "default"
+    assert "default" in turns[1:4]
+    assert set(turns) == {"default", *(f"dear-{number}" for number in range(20))}
+
+
 def test_what_slices_have_changed_is_none_of_the_time_of_the_pod_that_is_next(
     room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
