@@ -432,28 +432,30 @@ class Verbs:
             raise Undecided(unready)
         if self._binds is not None and self._binds.is_under_way(pod.uid):
             raise Undecided(f"pod {pod} is being bound")
-        if self._lets_others_go_first(pod.namespace):
-            raise Undecided(
-                f"decisions for pods of namespace {pod.namespace} take long: pods of other namespaces go first"
-            )
+        if others_first := self._others_first(pod.namespace):
+            raise Undecided(others_first)
         with self._counted(pod.namespace), self._cluster.time_limit.limited():
             filtered = filter_nodes(self._cluster, pod, names, self._sampling, self._leaves_open)
         self._note(pod, names, filtered)
         return filtered
 
-    def _lets_others_go_first(self, namespace: str) -> bool:
-        """Whether the namespace has used its share of time, and others need it.
+    def _others_first(self, namespace: str) -> str:
+        """Why others go first: they need the time, and the namespace has used its share; empty where they do not.
 
         kube-scheduler asks about one pod at a time, so that others need it as soon as they have pending pods.
         """
         now = self._clock()
         has_used = self._time.waits_until(namespace) > now
         if not has_used and self._time.waits_for_cheap_until(namespace) <= now:
-            return False
-        pending = [one for one in self._cluster.pods.pending() if one.namespace != namespace]
-        return any(
-            (has_used or self._time.is_cheap(one.namespace)) and is_ours(one, self._schedulers) for one in pending
-        )
+            return ""
+        pending = {one.namespace for one in self._cluster.pods.pending() if is_ours(one, self._schedulers)} - {
+            namespace
+        }
+        if has_used and pending:
+            return f"decisions for pods of namespace {namespace} take long: pods of other namespaces go first"
+        if not has_used and any(map(self._time.is_cheap, pending)):
+            return "decisions of some namespaces take long: pods of those whose last one was quick go first"
+        return ""
 
     @contextmanager
     def _counted(self, namespace: str) -> Iterator[None]:

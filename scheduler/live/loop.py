@@ -80,7 +80,8 @@ SHARE_S = 1.0
 
 LEFT = "another process is at work on the pod's claims"
 OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
-"""Why a pod is held: in `/debug/queue`, and the last one in its condition if it waits for long."""
+CHEAP_FIRST = "decisions of some namespaces take long: pods of those whose last one was quick go first"
+"""Why a pod is held: in `/debug/queue`, and the last two in its condition if it waits for long."""
 
 
 class Loop:
@@ -317,7 +318,8 @@ class Loop:
         elif problem := self._attempts.objection(namespace):
             self._endings.hold(entry, problem, started)
         elif (until := self._lets_others_go_first_until(entry, started)) > started:
-            self._endings.hold_back(entry, OTHERS_FIRST, started, until)
+            why = OTHERS_FIRST if self._time.waits_until(namespace) > started else CHEAP_FIRST
+            self._endings.hold_back(entry, why, started, until)
         else:
             return False
         return True
