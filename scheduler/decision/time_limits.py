@@ -89,6 +89,9 @@ BURST_S = 0.15
 FACTOR = 20.0
 """For so many times the rest of the decision's time the others go first."""
 
+RECENT_S = 2.0
+"""Who had a pod decided so short a time ago needs the time still: the next may come during the next long decision."""
+
 UNKNOWN_MOST_S = 5.0
 """For so long at most namespaces wait that are not known for a cheap decision."""
 
@@ -106,7 +109,7 @@ class NamespaceShare:
         self._until: dict[str, float] = {}
         self._cheap: dict[str, None] = {}
         """Those whose last decision was cheap, the one that was decided last at the end."""
-        self._unknown_until = -inf
+        self._cheap_at = self._unknown_until = -inf
         self._tried: dict[int, dict[str, float]] = {}
         """Of each priority the two namespaces of which a pod was tried last, and when: one of them is another."""
 
@@ -130,7 +133,7 @@ class NamespaceShare:
         """A decision for a pod of the namespace has ended, and taken so much of the processor's time."""
         self._cheap.pop(namespace, None)
         if duration_s <= FREE_S:
-            self._cheap[namespace] = None
+            self._cheap[namespace], self._cheap_at = None, now
             if len(self._cheap) > MOST_NAMESPACES:
                 del self._cheap[next(iter(self._cheap))]
             return
@@ -147,6 +150,10 @@ class NamespaceShare:
     def is_cheap(self, namespace: str) -> bool:
         """Whether the last decision for a pod of the namespace was cheap."""
         return namespace in self._cheap
+
+    def has_recent_cheap(self, now: float) -> bool:
+        """Whether a cheap decision was made just now."""
+        return self._cheap_at + RECENT_S > now
 
     def waits_for_cheap_until(self, namespace: str) -> float:
         """When the namespace need not wait any more for those that are cheap; 0 where it is one of them."""

@@ -19,7 +19,7 @@ from allocator.outcome import AllocationError, Exhausted
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
-from scheduler.decision.time_limits import FREE_S, NamespaceShare, TooLong
+from scheduler.decision.time_limits import FREE_S, RECENT_S, NamespaceShare, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
@@ -434,6 +434,7 @@ class Verbs:
             raise Undecided(f"pod {pod} is being bound")
         if others_first := self._others_first(pod.namespace):
             raise Undecided(others_first)
+        self._time.tried(pod.namespace, pod.priority or 0, self._clock())
         with self._counted(pod.namespace), self._cluster.time_limit.limited():
             filtered = filter_nodes(self._cluster, pod, names, self._sampling, self._leaves_open)
         self._note(pod, names, filtered)
@@ -442,7 +443,8 @@ class Verbs:
     def _others_first(self, namespace: str) -> str:
         """Why others go first: they need the time, and the namespace has used its share; empty where they do not.
 
-        kube-scheduler asks about one pod at a time, so that others need it as soon as they have pending pods.
+        kube-scheduler asks about one pod at a time, so that others need it as soon as they have pending pods, and for a
+        while afterwards.
         """
         now = self._clock()
         has_used = self._time.waits_until(namespace) > now
@@ -451,9 +453,9 @@ class Verbs:
         pending = {one.namespace for one in self._cluster.pods.pending() if is_ours(one, self._schedulers)} - {
             namespace
         }
-        if has_used and pending:
+        if has_used and (pending or self._time.others_tried_at(namespace) + RECENT_S > now):
             return f"decisions for pods of namespace {namespace} take long: pods of other namespaces go first"
-        if not has_used and any(map(self._time.is_cheap, pending)):
+        if not has_used and (any(map(self._time.is_cheap, pending)) or self._time.has_recent_cheap(now)):
             return "decisions of some namespaces take long: pods of those whose last one was quick go first"
         return ""
 

@@ -338,7 +338,8 @@ class Loop:
         until = self._time.waits_until(namespace)
         if until <= now:
             until = min(self._time.waits_for_cheap_until(namespace), now + AGAIN_S)
-            return until if until > now and self._queue.has_others(entry.pod, self._time.is_cheap) else 0.0
+            is_needed = self._time.has_recent_cheap(now) or self._queue.has_others(entry.pod, self._time.is_cheap)
+            return until if until > now and is_needed else 0.0
         if self._queue.has_others(entry.pod) or self._queue.has_others_in_flight(namespace, priority):
             return until
         if self._known.groups.key_of(entry.pod) is None:

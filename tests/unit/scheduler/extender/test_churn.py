@@ -153,6 +153,7 @@ class Calls:
 def test_nothing_is_kept_of_namespaces_pods_claims_and_nodes_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def churn() -> tuple[Counter[str], Counter[str]]:
         monkeypatch.setattr("scheduler.attempt.slots.QUICK_MAX", 16)  # that many namespaces are remembered
+        monkeypatch.setattr("scheduler.decision.time_limits.MOST_NAMESPACES", 16)
         monkeypatch.setattr("allocator.memo.LEAST_CHANGES", 16)  # and changes, of which half are forgotten at a time
         world = Calls(monkeypatch)
         running = asyncio.create_task(world.extender.run(asyncio.Event()))

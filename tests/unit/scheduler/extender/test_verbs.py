@@ -14,7 +14,7 @@ from allocator.model import Allocation, Claim
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limits import FACTOR, DecisionTimeLimit
+from scheduler.decision.time_limits import FACTOR, RECENT_S, DecisionTimeLimit
 from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import REST, Verbs
@@ -291,7 +291,19 @@ def test_namespaces_of_which_nothing_is_known_wait_together_for_those_with_cheap
     why = "decisions of some namespaces take long: pods of those whose last one was quick go first"
     assert world.filter() == {"Error": why}
     world.cluster.set_pod(a_user_elsewhere("any", node_name="node-0"))
-    assert world.filter()["NodeNames"] == ["node-1"], "the other pod has its node"
+    assert world.filter() == {"Error": why}, "the other pod has its node, and the next one may come"
+    world.now_s = RECENT_S
+    assert world.filter()["NodeNames"] == ["node-1"]
+
+
+def test_namespace_with_costly_decisions_lets_others_go_first_for_a_while_after_their_last_pod() -> None:
+    """It would have a turn between any two of them, and the second would wait for it."""
+    world = World(decision_s=1.0)
+    world.filter()
+    world.verbs._time.tried("calm", 0, world.now_s)
+    assert world.filter() == GOES_LAST
+    world.now_s = RECENT_S
+    assert world.filter()["NodeNames"] == ["node-1"]
 
 
 def test_answer_after_a_long_decision_waits_so_that_others_are_heard_before_the_next() -> None:

@@ -84,6 +84,7 @@ def test_nothing_is_kept_of_namespaces_pods_claims_and_nodes_that_are_gone(monke
     async def churn() -> tuple[Counter[str], Counter[str]]:
         monkeypatch.setattr("scheduler.attempt.slots.QUICK_MAX", 16)  # that many namespaces are remembered
         monkeypatch.setattr("scheduler.fair_queue.MOST_FLOWS", 16)
+        monkeypatch.setattr("scheduler.decision.time_limits.MOST_NAMESPACES", 16)
         world = Churn(monkeypatch)
         running = asyncio.create_task(world.scheduler.run(asyncio.Event()))
         world.server.fill(world.scheduler._watched)

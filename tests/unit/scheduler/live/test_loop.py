@@ -459,7 +459,7 @@ def test_pod_that_others_go_before_for_long_says_so_until_it_has_been_tried(
 
     async def act() -> None:
         monkeypatch.setattr("scheduler.live.loop.decide", decided)
-        monkeypatch.setattr(room.queue, "has_others", lambda _: True)
+        monkeypatch.setattr(room.queue, "has_others", lambda *_: True)
         monkeypatch.setattr(room.refusals, "refuse", lambda pod, *said: told.append((pod.name, *said[:2])))
         running = asyncio.create_task(room.loop.run())
         for name, conditions in (("dear", ()), ("new", ()), ("tried", tried), ("gated", gated)):
