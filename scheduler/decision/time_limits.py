@@ -77,7 +77,7 @@ class DecisionTimeLimit:
 #
 # Somebody may have hundreds of namespaces, each with one expensive pod. So all that are not known for a cheap decision,
 # whether new or expensive, wait for those that are after one of them has taken long: for a short while, since a new
-# one may well be cheap, and a process that has just started knows nobody.
+# one may well be cheap, and not before anybody is known, since the first decisions of a process fill caches.
 
 
 FREE_S = 0.05
@@ -137,7 +137,8 @@ class NamespaceShare:
             if len(self._cheap) > MOST_NAMESPACES:
                 del self._cheap[next(iter(self._cheap))]
             return
-        self._unknown_until = now + min(FACTOR * (duration_s - FREE_S), UNKNOWN_MOST_S)
+        if self._cheap:
+            self._unknown_until = now + min(FACTOR * (duration_s - FREE_S), UNKNOWN_MOST_S)
         unused = now - FACTOR * BURST_S
         self._until[namespace] = max(self.waits_until(namespace), unused) + FACTOR * (duration_s - FREE_S)
         if len(self._until) > MOST_NAMESPACES:

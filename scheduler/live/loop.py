@@ -29,7 +29,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
-from scheduler.decision.time_limits import FACTOR, NamespaceShare, TooLong, timed_out
+from scheduler.decision.time_limits import FACTOR, RECENT_S, NamespaceShare, TooLong, timed_out
 from scheduler.live.endings import LOST_S, Endings, GroupConditions, KnownGroups, LoopDependencies, summary, with_text
 from scheduler.live.group_cycle import GroupCycle
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
@@ -338,8 +338,10 @@ class Loop:
         until = self._time.waits_until(namespace)
         if until <= now:
             until = min(self._time.waits_for_cheap_until(namespace), now + AGAIN_S)
-            is_needed = self._time.has_recent_cheap(now) or self._queue.has_others(entry.pod, self._time.is_cheap)
-            return until if until > now and is_needed else 0.0
+            is_recent = self._time.others_tried_at(namespace, priority) + RECENT_S > now
+            if until > now and is_recent and self._time.has_recent_cheap(now):
+                return until
+            return until if until > now and self._queue.has_others(entry.pod, self._time.is_cheap) else 0.0
         if self._queue.has_others(entry.pod) or self._queue.has_others_in_flight(namespace, priority):
             return until
         if self._known.groups.key_of(entry.pod) is None:

@@ -42,10 +42,13 @@ def test_namespace_whose_decision_fills_caches_does_not_wait_but_does_when_it_ta
 
 def test_those_that_are_not_known_for_a_cheap_decision_wait_for_those_that_are_once_one_of_them_took_long() -> None:
     time = NamespaceShare()
+    time.spent("first", 1000.0, 10.0)
+    assert time.waits_for_cheap_until("new") <= 10.0, "nobody is known yet"
     time.spent("cheap", FREE_S, 10.0)
     assert time.waits_for_cheap_until("new") <= 10.0
     time.spent("dear", FREE_S + 0.1, 10.0)
     assert [time.waits_for_cheap_until(one) for one in ("cheap", "dear", "new")] == [0.0, 12.0, 12.0]
+    time.spent("second", 0.0, 10.0)
     time.spent("cheap", 1000.0, 10.0)
     assert not time.is_cheap("cheap")
     assert time.waits_for_cheap_until("cheap") == 10.0 + UNKNOWN_MOST_S
