@@ -108,7 +108,7 @@ class NamespaceShare:
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
         self._cheap: dict[str, None] = {}
-        """Those whose last decision was cheap, the one that was decided last at the end."""
+        """Those with a pod that was placed by a cheap decision, and no long one since; the last one at the end."""
         self._cheap_at = self._unknown_until = -inf
         self._tried: dict[int, dict[str, float]] = {}
         """Of each priority the two namespaces of which a pod was tried last, and when: one of them is another."""
@@ -129,13 +129,16 @@ class NamespaceShare:
         tried = (two for priority, two in self._tried.items() if priority >= least_priority)
         return max((at for two in tried for other, at in two.items() if other != namespace), default=-inf)
 
-    def spent(self, namespace: str, duration_s: float, now: float) -> None:
-        """A decision for a pod of the namespace has ended, and taken so much of the processor's time."""
-        self._cheap.pop(namespace, None)
+    def spent(self, namespace: str, duration_s: float, now: float, *, is_placed: bool = False) -> None:
+        """A decision for a pod of the namespace has ended, and taken so much of the processor's time.
+
+        is_placed: whether it has found a node; who is refused at once is not known for cheap decisions.
+        """
+        if duration_s > FREE_S + BURST_S:
+            self._cheap.pop(namespace, None)
         if duration_s <= FREE_S:
-            self._cheap[namespace], self._cheap_at = None, now
-            if len(self._cheap) > MOST_NAMESPACES:
-                del self._cheap[next(iter(self._cheap))]
+            if is_placed:
+                self._note_cheap(namespace, now)
             return
         if self._cheap:
             self._unknown_until = now + min(FACTOR * (duration_s - FREE_S), UNKNOWN_MOST_S)
@@ -144,12 +147,18 @@ class NamespaceShare:
         if len(self._until) > MOST_NAMESPACES:
             self._until = {name: until for name, until in self._until.items() if until > unused}
 
+    def _note_cheap(self, namespace: str, now: float) -> None:
+        self._cheap.pop(namespace, None)
+        self._cheap[namespace], self._cheap_at = None, now
+        if len(self._cheap) > MOST_NAMESPACES:
+            del self._cheap[next(iter(self._cheap))]
+
     def waits_until(self, namespace: str) -> float:
         """When the namespace need not wait any more; 0 where it never had to."""
         return self._until.get(namespace, 0.0)
 
     def is_cheap(self, namespace: str) -> bool:
-        """Whether the last decision for a pod of the namespace was cheap."""
+        """Whether a pod of the namespace was placed by a cheap decision, and none took long since."""
         return namespace in self._cheap
 
     def has_recent_cheap(self, now: float) -> bool:

@@ -435,8 +435,9 @@ class Verbs:
         if others_first := self._others_first(pod.namespace):
             raise Undecided(others_first)
         self._time.tried(pod.namespace, pod.priority or 0, self._clock())
-        with self._counted(pod.namespace), self._cluster.time_limit.limited():
+        with self._counted(pod.namespace) as passed, self._cluster.time_limit.limited():
             filtered = filter_nodes(self._cluster, pod, names, self._sampling, self._leaves_open)
+            passed.extend(filtered.passed[:1])
         self._note(pod, names, filtered)
         return filtered
 
@@ -460,14 +461,15 @@ class Verbs:
         return ""
 
     @contextmanager
-    def _counted(self, namespace: str) -> Iterator[None]:
-        """Counts the time that the context is open for the namespace."""
+    def _counted(self, namespace: str) -> Iterator[list[str]]:
+        """Counts the time that the context is open for the namespace. Gives a list for a node that passes."""
+        passed: list[str] = []
         self._cluster.fleet.refresh()  # what events have changed is worked out whoever is next, and is none of its time
         began = self._processor()
         try:
-            yield
+            yield passed
         finally:
-            self._time.spent(namespace, self._processor() - began, self._clock())
+            self._time.spent(namespace, self._processor() - began, self._clock(), is_placed=bool(passed))
 
     def _note(self, pod: Pod, names: Sequence[str], found: Filtered) -> None:
         result = f"{len(found.passed)} of {len(names)} nodes pass"

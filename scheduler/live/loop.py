@@ -243,7 +243,7 @@ class Loop:
         decided, won = self._decide(entry, pod_claims, reasons, started)
         took_s = self._clock() - started
         used_s = self._processor() - began
-        self._time.spent(pod.namespace, used_s, started + took_s)
+        self._time.spent(pod.namespace, used_s, started + took_s, is_placed=isinstance(decided, Placed))
         self._queue.used(pod, used_s)
         if isinstance(decided, OutOfTime):
             self._go_on_later(entry, took_s, started)

@@ -44,16 +44,20 @@ def test_those_that_are_not_known_for_a_cheap_decision_wait_for_those_that_are_o
     time = NamespaceShare()
     time.spent("first", 1000.0, 10.0)
     assert time.waits_for_cheap_until("new") <= 10.0, "nobody is known yet"
-    time.spent("cheap", FREE_S, 10.0)
+    time.spent("refused", 0.0, 10.0)
+    time.spent("cheap", FREE_S, 10.0, is_placed=True)
     assert time.waits_for_cheap_until("new") <= 10.0
     time.spent("dear", FREE_S + 0.1, 10.0)
-    assert [time.waits_for_cheap_until(one) for one in ("cheap", "dear", "new")] == [0.0, 12.0, 12.0]
-    time.spent("second", 0.0, 10.0)
+    waits = [time.waits_for_cheap_until(one) for one in ("cheap", "dear", "new", "refused")]
+    assert waits == [0.0, 12.0, 12.0, 12.0]
+    time.spent("cheap", FREE_S + BURST_S, 10.0)
+    assert time.is_cheap("cheap"), "it may have filled caches"
+    time.spent("second", 0.0, 10.0, is_placed=True)
     time.spent("cheap", 1000.0, 10.0)
     assert not time.is_cheap("cheap")
     assert time.waits_for_cheap_until("cheap") == 10.0 + UNKNOWN_MOST_S
     for number in range(2 * MOST_NAMESPACES):
-        time.spent(f"namespace-{number}", 0.0, 20.0)
+        time.spent(f"namespace-{number}", 0.0, 20.0, is_placed=True)
     assert [time.is_cheap(f"namespace-{number}") for number in (0, 2 * MOST_NAMESPACES - 1)] == [False, True]
 
 

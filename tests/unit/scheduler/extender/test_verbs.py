@@ -286,7 +286,7 @@ def test_namespaces_of_which_nothing_is_known_wait_together_for_those_with_cheap
     """Somebody has many, each with one pod that takes long: nobody else would have a turn before all of them."""
     world = World()
     world.cluster.set_pod(a_user_elsewhere("any"))
-    world.verbs._time.spent("calm", 0.0, world.now_s)
+    world.verbs._time.spent("calm", 0.0, world.now_s, is_placed=True)
     world.verbs._time.spent("one-of-many", 3.0, world.now_s)
     why = "decisions of some namespaces take long: pods of those whose last one was quick go first"
     assert world.filter() == {"Error": why}

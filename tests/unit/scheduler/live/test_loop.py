@@ -398,8 +398,7 @@ def test_many_namespaces_with_one_costly_pod_each_keep_no_other_waiting_for_all_
         monkeypatch.setattr("scheduler.live.loop.decide", decided)
         monkeypatch.setattr(room.loop, "_processor", lambda: room.now)
         running = asyncio.create_task(room.loop.run())
-        room.queue.add(a_pod(name="before"), room.now)
-        await room.go_on()
+        room.loop._time.spent("default", 0.0, room.now, is_placed=True)
         for number in range(20):
             room.queue.add(replace(a_pod(name=f"pod-{number}"), namespace=f"dear-{number}"), room.now)
         room.queue.add(a_pod(name="good"), room.now)
@@ -409,8 +408,7 @@ def test_many_namespaces_with_one_costly_pod_each_keep_no_other_waiting_for_all_
         running.cancel()
 
     asyncio.run(act())
-    assert turns[0] == "default"
-    assert "default" in turns[1:4]
+    assert "default" in turns[:3]
     assert set(turns) == {"default", *(f"dear-{number}" for number in range(20))}
 
 
@@ -435,7 +433,7 @@ def test_what_slices_have_changed_is_none_of_the_time_of_the_pod_that_is_next(
         monkeypatch.setattr("scheduler.live.loop.decide", decided)
         monkeypatch.setattr(room.cluster.fleet, "refresh", refresh)
         monkeypatch.setattr(room.cluster.time_limit, "_clock", lambda: room.now)
-        monkeypatch.setattr(room.loop._time, "spent", lambda *said: spent.append(said[:2]))
+        monkeypatch.setattr(room.loop._time, "spent", lambda *said, **_: spent.append(said[:2]))
         running = asyncio.create_task(room.loop.run())
         room.queue.add(a_pod(name="good"), room.now)
         await room.go_on()
