@@ -489,24 +489,17 @@ def _files(kubeconfig: Path | None, environ: Mapping[str, str], home: Path) -> s
     Raises NotConfigured where one of them is no kubeconfig.
     """
     if kubeconfig is not None:
-        if not _is_file(kubeconfig):
+        if not os.path.isfile(kubeconfig):  # noqa: PTH113 - a name that is too long is no error for it
             raise NotConfigured(f"kubeconfig {kubeconfig} is not a file")
         files = str(kubeconfig)
     elif named := environ.get("KUBECONFIG"):
         if not (files := _existing(named)):
             raise NotConfigured(f"KUBECONFIG {named} is not a file")
     else:
-        files = str(home / _HOME) if _is_file(home / _HOME) else ""
+        files = str(home / _HOME) if os.path.isfile(home / _HOME) else ""  # noqa: PTH113 - the same
     if problem := next(_problems_of_files(files), ""):
         raise NotConfigured(problem)
     return files
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that is too long, or below what may not be looked into
-        return False
 
 
 # What is wrong with a kubeconfig, in words: the library that reads it trusts the file to be one, and stumbles.
@@ -530,7 +523,7 @@ _ADDRESSES = ("http", "https")
 
 def _existing(paths: str) -> str:
     """Those of the files that are there, separated as they were: as for kubectl, a list may name files to come."""
-    return os.pathsep.join(path for path in paths.split(os.pathsep) if path and _is_there(_place(path)))
+    return os.pathsep.join(path for path in paths.split(os.pathsep) if path and os.path.exists(_place(path)))  # noqa: PTH110
 
 
 def _problems_of_files(paths: str) -> Iterator[str]:
@@ -542,13 +535,6 @@ def _problems_of_files(paths: str) -> Iterator[str]:
 
 def _place(path: str) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111 - as the library has it: an unknown user's home is no error
-
-
-def _is_there(file: Path) -> bool:
-    try:
-        return file.exists()
-    except OSError:  # a name that is too long, or below what may not be looked into
-        return False
 
 
 def _problem_of_file(file: Path) -> str:

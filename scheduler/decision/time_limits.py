@@ -102,6 +102,10 @@ MOST_PRIORITIES = 64
 """Priorities after which those are forgotten of which no pod was tried for the longest time."""
 
 
+CHEAP_FIRST = "some decisions take long: pods of namespaces that are known for quick ones go first"
+"""Why a pod waits whose namespace is not known for a cheap decision."""
+
+
 class NamespaceShare:
     """Until when each namespace lets others go first, by a clock that only goes forward."""
 

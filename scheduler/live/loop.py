@@ -29,7 +29,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
-from scheduler.decision.time_limits import FACTOR, RECENT_S, NamespaceShare, TooLong, timed_out
+from scheduler.decision.time_limits import CHEAP_FIRST, FACTOR, RECENT_S, NamespaceShare, TooLong, timed_out
 from scheduler.live.endings import LOST_S, Endings, GroupConditions, KnownGroups, LoopDependencies, summary, with_text
 from scheduler.live.group_cycle import GroupCycle
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
@@ -80,8 +80,7 @@ SHARE_S = 1.0
 
 LEFT = "another process is at work on the pod's claims"
 OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
-CHEAP_FIRST = "decisions of some namespaces take long: pods of those whose last one was quick go first"
-"""Why a pod is held: in `/debug/queue`, and the last two in its condition if it waits for long."""
+"""Why a pod is held: in `/debug/queue`, and the last one and CHEAP_FIRST in its condition if it waits for long."""
 
 
 class Loop:
@@ -337,17 +336,23 @@ class Loop:
         namespace, priority = entry.pod.namespace, entry.pod.priority or 0
         until = self._time.waits_until(namespace)
         if until <= now:
-            until = min(self._time.waits_for_cheap_until(namespace), now + AGAIN_S)
-            is_recent = self._time.others_tried_at(namespace, priority) + RECENT_S > now
-            if until > now and is_recent and self._time.has_recent_cheap(now):
-                return until
-            return until if until > now and self._queue.has_others(entry.pod, self._time.is_cheap) else 0.0
+            return self._lets_cheap_go_first_until(entry.pod, now)
         if self._queue.has_others(entry.pod) or self._queue.has_others_in_flight(namespace, priority):
             return until
         if self._known.groups.key_of(entry.pod) is None:
             return 0.0
         tried_at = self._time.others_tried_at(namespace, priority)
         return min(until, max(self._group_decided_at + SEEN_S, tried_at + LULL_S))
+
+    def _lets_cheap_go_first_until(self, pod: Pod, now: float) -> float:
+        """The same where the namespace has used nothing, and is not known for a cheap decision."""
+        until = self._time.waits_for_cheap_until(pod.namespace)
+        if until <= now:
+            return 0.0
+        others_tried_at = self._time.others_tried_at(pod.namespace, pod.priority or 0)
+        is_recent = self._time.has_recent_cheap(now) and others_tried_at + RECENT_S > now
+        is_needed = is_recent or self._queue.has_others(pod, self._time.is_cheap)
+        return min(until, now + AGAIN_S) if is_needed else 0.0
 
     def _left_until(self, entry: QueuedPod, claims: Iterable[ClaimObject], now: float) -> float:
         """Until when the pod is left to another process: that has shown its work on the claims only a moment ago."""

@@ -14,7 +14,7 @@ from allocator.model import Allocation, Claim
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limits import FACTOR, RECENT_S, DecisionTimeLimit
+from scheduler.decision.time_limits import CHEAP_FIRST, FACTOR, RECENT_S, DecisionTimeLimit
 from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import REST, Verbs
@@ -288,10 +288,9 @@ def test_namespaces_of_which_nothing_is_known_wait_together_for_those_with_cheap
     world.cluster.set_pod(a_user_elsewhere("any"))
     world.verbs._time.spent("calm", 0.0, world.now_s, is_placed=True)
     world.verbs._time.spent("one-of-many", 3.0, world.now_s)
-    why = "decisions of some namespaces take long: pods of those whose last one was quick go first"
-    assert world.filter() == {"Error": why}
+    assert world.filter() == {"Error": CHEAP_FIRST}
     world.cluster.set_pod(a_user_elsewhere("any", node_name="node-0"))
-    assert world.filter() == {"Error": why}, "the other pod has its node, and the next one may come"
+    assert world.filter() == {"Error": CHEAP_FIRST}, "the other pod has its node, and the next one may come"
     world.now_s = RECENT_S
     assert world.filter()["NodeNames"] == ["node-1"]
 
