@@ -1,4 +1,4 @@
-"""How long a decision may take, and what share of the time a namespace has: `scheduler.live.loop` asks for both."""
+"""How long a decision may take, and what share of the time a namespace has: the doors that decide ask for both."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +17,15 @@ from cel import Cancelled
 MOST_S = 3.0
 """Many times what the first decision of its kind takes on thousands of nodes, and less than an answer of the API server
 is waited for: calls under way are heard in time."""
+
+LEAST_SLICE_S = 0.25
+MOST_SLICE_S = 1.0
+"""So long a decision about a pod takes at once; others have their turn before it continues."""
+
+
+def slice_s(spent_s: float) -> float:
+    """How long the next turn of a decision is: as long as all before, so that one is long enough for each part."""
+    return min(max(spent_s, LEAST_SLICE_S), MOST_SLICE_S)
 
 
 class TooLong(AllocationError):
@@ -51,15 +60,18 @@ class DecisionTimeLimit:
         self.most_s, self._kept_waiting_s = most_s, kept_waiting_s
 
     @contextmanager
-    def limited(self) -> Iterator[None]:
-        """Limits the time that the context is open; within another, what is left of that too. Raises TooLong."""
-        outer = self._ends
-        by_clock = self._clock() + self.most_s + self._kept_waiting_s
-        self._ends = min(outer[0], by_clock), min(outer[1], self._processor() + self.most_s)
+    def limited(self, slice_s: float = inf) -> Iterator[None]:
+        """Limits the time that the context is open; within another, what is left of that too. Raises TooLong.
+
+        slice_s: what it has at most, where that is less.
+        """
+        outer, most_s = self._ends, min(self.most_s, slice_s)
+        by_clock = self._clock() + most_s + self._kept_waiting_s
+        self._ends = min(outer[0], by_clock), min(outer[1], self._processor() + most_s)
         try:
             yield
         except Cancelled as error:
-            raise TooLong(timed_out(self.most_s)) from error
+            raise TooLong(timed_out(most_s)) from error
         finally:
             self._ends = outer
 

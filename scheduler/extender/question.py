@@ -1,4 +1,4 @@
-"""What kube-scheduler's calls have in common: what a pod requires, the nodes in question, and who could go from them.
+"""What kube-scheduler's calls have in common: a pod's requirements, nodes, who could go from them, and turns.
 
 For preempt, kube-scheduler selects victims for what it looks at itself. Where these free enough devices, the node is
 kept as it came: they are those that `scheduler.preemption` finds. Where they do not, others go beside them, or instead
@@ -9,7 +9,10 @@ leaves only those open that can be won.
 Source: kube-scheduler's framework/preemption callExtenders; extender.go ProcessPreemption.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,7 +23,7 @@ from allocator.outcome import Allocated, AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.decision.time_limits import TooLong
+from scheduler.decision.time_limits import FREE_S, NamespaceShare, TooLong, slice_s, timed_out
 from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.state.claims import ClaimObject, Waiting, claims_of, full
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
@@ -102,46 +105,44 @@ def preemptor_of(cluster: Cluster) -> Preemptor:
     return Preemptor(cluster, wins_devices=not cluster.fleet.features.is_strict)
 
 
-def kept_nodes(
-    preemptor: Preemptor, pod: Pod, victims: Mapping[str, Collection[str]]
-) -> Mapping[str, NodeToWin | None]:
-    """The nodes to keep, with who goes; None where the node is kept as it came. victims: uids of pods by node.
+@dataclass(frozen=True, slots=True)
+class JudgedNode:
+    """A node that kube-scheduler would take victims from. won: who goes instead; None where it is kept as it came."""
+
+    name: str
+    is_kept: bool
+    won: NodeToWin | None = None
+
+
+def judged_nodes(preemptor: Preemptor, pod: Pod, victims: Mapping[str, Collection[str]]) -> Iterator[JudgedNode]:
+    """Which of the nodes to keep, one after the other. victims: uids of pods by node.
 
     Cost: O(nodes) allocations, and a few decisions for each node where the victims do not free enough devices.
     """
-    try:
-        needs = needs_of(preemptor.cluster, pod)
-    except Hopeless:
-        return {}
-    try:
-        with preemptor.cluster.time_limit.limited():
-            return dict(_kept(preemptor, pod, needs, victims))
-    except TooLong:
-        return {}
-
-
-def _kept(
-    preemptor: Preemptor, pod: Pod, needs: PodCycle, victims: Mapping[str, Collection[str]]
-) -> Iterator[tuple[str, NodeToWin | None]]:
     cluster = preemptor.cluster
+    try:
+        needs = needs_of(cluster, pod)
+    except Hopeless:
+        yield from (JudgedNode(node, is_kept=False) for node in victims)
+        return
     own = {claim.uid for claim in needs.claims}
     is_by_resource = bool(needs.pending and cluster.extended_resources.asked_by(pod))
     for node, uids in victims.items():
         number = cluster.number_of(node)
         if not uids and not preemptor.wins_devices:
-            yield node, None
+            yield JudgedNode(node, is_kept=True)
         elif number is None or not needs.reached >> number & 1:
-            continue
+            yield JudgedNode(node, is_kept=False)
         elif (
             _stay(cluster, uids)
             # kube-scheduler has looked at devices for extended resources without those that the claims need.
             or is_by_resource
             or not _fits(cluster, number, needs, _freed(cluster, frozenset(uids), own))
         ):
-            if preemptor.wins_devices and (won := _won(preemptor, pod, needs, number, frozenset(uids))) is not None:
-                yield node, won
+            won = _won(preemptor, pod, needs, number, frozenset(uids)) if preemptor.wins_devices else None
+            yield JudgedNode(node, is_kept=won is not None, won=won)
         else:
-            yield node, None
+            yield JudgedNode(node, is_kept=True)
 
 
 def _won(preemptor: Preemptor, pod: Pod, needs: PodCycle, number: int, uids: frozenset[str]) -> NodeToWin | None:
@@ -167,7 +168,7 @@ def winnable(preemptor: Preemptor, needs: PodCycle, nodes: Mask) -> Mask:
         return 0
     try:
         return preemptor.winnable(needs, nodes)
-    except (AllocationError, TooLong):
+    except AllocationError:
         return 0
 
 
@@ -207,3 +208,94 @@ def _used_by(cluster: Cluster, pod_uid: str) -> Sequence[ClaimObject]:
     pod = cluster.pods.bound(pod_uid)
     claims = claims_of(pod, cluster.claims) if pod else ()
     return () if isinstance(claims, Waiting) else claims
+
+
+# Decisions are made in turns, between which probes, bindings and watches are heard.
+#
+# kube-scheduler asks about one pod at a time, and waits. If others need the time, the call ends with its turn, and the
+# decision goes on when kube-scheduler asks again.
+
+
+REST = 0.1
+"""So many times what a turn took passes before the next one, or before the answer: the next question comes at once.
+
+A probe takes several iterations of the event loop, and would have one for each turn.
+"""
+
+MOST_UNFINISHED = 1024
+"""Unfinished decisions of which is known what they took; beyond that, the oldest one begins with a short turn again."""
+
+Decided = TypeVar("Decided")
+
+
+@dataclass(slots=True)
+class TimeSlice:
+    """A turn of a decision. took_s: what it took of the processor's time. is_placed: whether a node passed."""
+
+    took_s: float = 0.0
+    is_placed: bool = False
+
+
+class TimeSlices:
+    """The turns of an extender's decisions, whose time counts for the pods' namespaces.
+
+    clock: seconds that only go forward. processor: seconds that this thread has had of it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        share: NamespaceShare,
+        clock: Callable[[], float],
+        processor: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._cluster = cluster
+        self._share = share
+        self._clock, self._processor, self._sleep = clock, processor, sleep
+        self._spent_s: dict[str, float] = {}
+        """What unfinished decisions have taken, by the uid of the pod; the last one at the end."""
+
+    async def take(
+        self, pod: Pod, decide: Callable[[TimeSlice], Decided], before: Callable[[], None] = lambda: None
+    ) -> Decided:
+        """What is decided for the pod. Raises TooLong, and what `decide` and `before` raise.
+
+        decide: called for each turn. It begins anew, and finds the intermediate results that are kept. before: called
+        ahead of each turn, raises where the rest has to wait for the next call about the pod.
+        """
+        limit, spent_s = self._cluster.time_limit, self._spent_s.get(pod.uid, 0.0)
+        while spent_s < limit.most_s:
+            before()
+            slice_, most_s = TimeSlice(), slice_s(spent_s)
+            try:
+                with self._counted(pod.namespace, slice_), limit.limited(most_s):
+                    decided = decide(slice_)
+            except TooLong:
+                spent_s += max(slice_.took_s, most_s)  # by the clock, a busy machine had the rest
+                self._keep(pod.uid, spent_s)
+            else:
+                self._spent_s.pop(pod.uid, None)
+                return decided
+            finally:
+                if slice_.took_s > FREE_S:
+                    await self._sleep(slice_.took_s * REST)
+        self._spent_s.pop(pod.uid, None)
+        raise TooLong(timed_out(limit.most_s))
+
+    def _keep(self, uid: str, spent_s: float) -> None:
+        self._spent_s.pop(uid, None)
+        self._spent_s[uid] = spent_s
+        if len(self._spent_s) > MOST_UNFINISHED:
+            del self._spent_s[next(iter(self._spent_s))]
+
+    @contextmanager
+    def _counted(self, namespace: str, slice_: TimeSlice) -> Iterator[None]:
+        """Counts the time that the context is open for the namespace."""
+        self._cluster.fleet.refresh()  # what events have changed is worked out whoever is next, and is none of its time
+        began = self._processor()
+        try:
+            yield
+        finally:
+            slice_.took_s = self._processor() - began
+            self._share.spent(namespace, slice_.took_s, self._clock(), is_placed=slice_.is_placed)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any
@@ -19,11 +19,21 @@ from allocator.outcome import AllocationError, Exhausted
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
-from scheduler.decision.time_limits import CHEAP_FIRST, FREE_S, RECENT_S, NamespaceShare, TooLong
+from scheduler.decision.time_limits import CHEAP_FIRST, RECENT_S, NamespaceShare, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
-from scheduler.extender.question import Asked, Hopeless, best_last, kept_nodes, needs_of, preemptor_of, winnable
+from scheduler.extender.question import (
+    Asked,
+    Hopeless,
+    TimeSlice,
+    TimeSlices,
+    best_last,
+    judged_nodes,
+    needs_of,
+    preemptor_of,
+    winnable,
+)
 from scheduler.extender.wire import MAX_SCORE
 from scheduler.output.time_line import DecisionLog
 from scheduler.preemption.preemption import NodeToWin, Preemptor
@@ -275,8 +285,7 @@ def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str,
         return scores
     asked = Asked(cluster, names)
     try:
-        with cluster.time_limit.limited():
-            groups = best_last(cluster, pod, pending, cluster.fleet.scores(pending, asked.mask))
+        groups = best_last(cluster, pod, pending, cluster.fleet.scores(pending, asked.mask))
     except AllocationError:
         return scores  # filter says what is wrong
     for place, nodes in enumerate(groups):
@@ -297,13 +306,6 @@ MOST_ERRORS = 16
 def is_ours(pod: Pod, schedulers: Collection[str]) -> bool:
     """Whether the extender allocates the pod's claims. schedulers: the profiles that it allocates for."""
     return bool(pod.claims) and pod.scheduler_name in schedulers
-
-
-REST = 0.1
-"""For so many times what a long decision took its answer waits: kube-scheduler asks the next question at once.
-
-A probe takes several turns of the loop, and would have one for each decision.
-"""
 
 
 class Verbs:
@@ -329,7 +331,6 @@ class Verbs:
         processor: Callable[[], float] = time.thread_time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._sleep = sleep
         self._cluster = cluster
         self._schedulers = frozenset(schedulers)
         self._unready = unready
@@ -338,39 +339,36 @@ class Verbs:
         self._decisions = decisions
         self._sampling = sampling
         self._answers = HeldAnswers()
-        self._clock, self._processor = clock, processor
+        self._clock = clock
         self._time = NamespaceShare()
+        self._slices = TimeSlices(cluster, self._time, clock, processor, sleep)
         self._preemptor = preemptor_of(cluster)
         adds_victims = binds is not None and cluster.fleet.features.release.extenders_add_victims
         self._leaves_open = self._preemptor if adds_victims and self._preemptor.wins_devices else None
 
     async def filter(self, body: bytes) -> bytes:
         """An ExtenderFilterResult for ExtenderArgs."""
-        began = self._processor()
         try:
             args = wire.read(wire.ExtenderArgs, body)
             pod = self._pod(args.Pod)
             if self._binds is not None and is_ours(pod, self._schedulers):
                 await self._binds.expected.before(pod)
-            filtered = self._filtered(pod, wire.names_of(args))
+            filtered = await self._filtered(pod, wire.names_of(args))
         except (Malformed, Undecided, TooLong) as problem:
-            answer = wire.error_result(str(problem))
-        else:
-            answer = wire.filter_result(args, filtered.passed, filtered.failed, filtered.unresolvable)
-        if (took_s := self._processor() - began) > FREE_S:
-            await self._sleep(took_s * REST)
-        return answer
+            return wire.error_result(str(problem))
+        return wire.filter_result(args, filtered.passed, filtered.failed, filtered.unresolvable)
 
-    def prioritize(self, body: bytes) -> bytes:
+    async def prioritize(self, body: bytes) -> bytes:
         """A HostPriorityList for ExtenderArgs. Raises Malformed."""
         args = wire.read(wire.ExtenderArgs, body)
         pod, names = self._pod(args.Pod), wire.names_of(args)
-        is_asked = is_ours(pod, self._schedulers) and not self._unready()
-        with self._counted(pod.namespace):
-            scores = prioritize(self._cluster, pod, names) if is_asked else dict.fromkeys(names, 0)
+        scores: Mapping[str, int] = dict.fromkeys(names, 0)
+        if is_ours(pod, self._schedulers) and not self._unready():
+            with suppress(TooLong):
+                scores = await self._slices.take(pod, lambda _: prioritize(self._cluster, pod, names))
         return wire.host_priorities(scores)
 
-    def preempt(self, body: bytes) -> bytes:
+    async def preempt(self, body: bytes) -> bytes:
         """An ExtenderPreemptionResult for ExtenderPreemptionArgs. Raises Malformed."""
         args = wire.read(wire.ExtenderPreemptionArgs, body)
         pod, victims = self._pod(args.Pod), wire.meta_victims(args)
@@ -378,12 +376,18 @@ class Verbs:
             return wire.preemption_result(victims)
         if self._unready():
             return wire.preemption_result({})
-        uids = {node: [victim.UID for victim in one.Pods or ()] for node, one in victims.items()}
-        with self._counted(pod.namespace):
-            kept = kept_nodes(self._preemptor, pod, uids)
-        return wire.preemption_result(
-            {node: victims[node] if won is None else _meta_victims(won) for node, won in kept.items()}
-        )
+        left = {node: [victim.UID for victim in one.Pods or ()] for node, one in victims.items()}
+        kept: dict[str, wire.MetaVictims] = {}
+
+        def judge(_: TimeSlice) -> None:
+            for node in judged_nodes(self._preemptor, pod, dict(left)):
+                del left[node.name]  # the next turn judges the others
+                if node.is_kept:
+                    kept[node.name] = victims[node.name] if node.won is None else _meta_victims(node.won)
+
+        with suppress(TooLong):
+            await self._slices.take(pod, judge)
+        return wire.preemption_result(kept)
 
     async def bind(self, body: bytes) -> bytes:
         """An ExtenderBindingResult for ExtenderBindingArgs."""
@@ -413,31 +417,38 @@ class Verbs:
             raise Malformed("; ".join(f"Pod.{error}" for error in errors[:MOST_ERRORS]))
         return pod
 
-    def _filtered(self, pod: Pod, names: Sequence[str]) -> Filtered:
+    async def _filtered(self, pod: Pod, names: Sequence[str]) -> Filtered:
         if self._leaves_out_classes(pod):
             if unready := self._unready():
                 raise Undecided(unready)
-            filtered = self._filtered_by_claims(pod, names)
+            filtered = await self._filtered_by_claims(pod, names)
             return without_classes(self._cluster, pod, filtered)
-        return self._filtered_by_claims(pod, names)
+        return await self._filtered_by_claims(pod, names)
 
     def _leaves_out_classes(self, pod: Pod) -> bool:
         """Whether the pod may request extended resources for which nobody makes a claim: the plugin is off."""
         return self._binds is not None and pod.scheduler_name in self._schedulers and may_ask(pod)
 
-    def _filtered_by_claims(self, pod: Pod, names: Sequence[str]) -> Filtered:
+    async def _filtered_by_claims(self, pod: Pod, names: Sequence[str]) -> Filtered:
         if not is_ours(pod, self._schedulers):
             return Filtered(names)
+        return await self._slices.take(
+            pod, lambda slice_: self._filtered_now(pod, names, slice_), before=lambda: self._require_time(pod)
+        )
+
+    def _require_time(self, pod: Pod) -> None:
+        """Raises Undecided."""
         if unready := self._unready():
             raise Undecided(unready)
         if self._binds is not None and self._binds.is_under_way(pod.uid):
             raise Undecided(f"pod {pod} is being bound")
         if others_first := self._others_first(pod.namespace):
             raise Undecided(others_first)
+
+    def _filtered_now(self, pod: Pod, names: Sequence[str], slice_: TimeSlice) -> Filtered:
         self._time.tried(pod.namespace, pod.priority or 0, self._clock())
-        with self._counted(pod.namespace) as passed, self._cluster.time_limit.limited():
-            filtered = filter_nodes(self._cluster, pod, names, self._sampling, self._leaves_open)
-            passed.extend(filtered.passed[:1])
+        filtered = filter_nodes(self._cluster, pod, names, self._sampling, self._leaves_open)
+        slice_.is_placed = bool(filtered.passed)
         self._note(pod, names, filtered)
         return filtered
 
@@ -458,17 +469,6 @@ class Verbs:
         if not has_used and (any(map(self._time.is_cheap, pending)) or self._time.has_recent_cheap(now)):
             return CHEAP_FIRST
         return ""
-
-    @contextmanager
-    def _counted(self, namespace: str) -> Iterator[list[str]]:
-        """Counts the time that the context is open for the namespace. Gives a list for a node that passes."""
-        passed: list[str] = []
-        self._cluster.fleet.refresh()  # what events have changed is worked out whoever is next, and is none of its time
-        began = self._processor()
-        try:
-            yield passed
-        finally:
-            self._time.spent(namespace, self._processor() - began, self._clock(), is_placed=bool(passed))
 
     def _note(self, pod: Pod, names: Sequence[str], found: Filtered) -> None:
         result = f"{len(found.passed)} of {len(names)} nodes pass"

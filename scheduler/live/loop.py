@@ -29,7 +29,16 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
-from scheduler.decision.time_limits import CHEAP_FIRST, FACTOR, RECENT_S, NamespaceShare, TooLong, timed_out
+from scheduler.decision.time_limits import (
+    CHEAP_FIRST,
+    FACTOR,
+    MOST_S,
+    RECENT_S,
+    NamespaceShare,
+    TooLong,
+    slice_s,
+    timed_out,
+)
 from scheduler.live.endings import LOST_S, Endings, GroupConditions, KnownGroups, LoopDependencies, summary, with_text
 from scheduler.live.group_cycle import GroupCycle
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
@@ -52,13 +61,6 @@ BEAT_S = 5.0
 
 LOOK_S = 0.2
 """How often the loop checks whether the watched state is complete again."""
-
-SLICE_LEAST_S = 0.25
-SLICE_MOST_S = 1.0
-"""A decision that takes longer continues the next time the pod is popped, for as long as all before."""
-
-DECISION_S = 3.0
-"""A decision that takes longer in total fails with a time-out; the pod is retried after its backoff."""
 
 LEFT_S = 2.0
 """How long a pod is left to another process that works on its claims and may be about to bind it."""
@@ -235,7 +237,7 @@ class Loop:
             self._queue.held(pod.uid, started, until, why=LEFT)
             return
         failed = self._broken(pod_claims)
-        self._cluster.time_limit.give(min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S))
+        self._cluster.time_limit.give(slice_s(entry.spent_s))
         reasons = {uid: one.reason for uid, one in failed.items()}
         began = self._processor()
         self._cluster.expect(pod, [one.claim for one in pod_claims])
@@ -365,11 +367,11 @@ class Loop:
     def _go_on_later(self, entry: QueuedPod, took_s: float, started: float) -> None:
         """Let others go first before the decision about the pod continues; in total it is limited."""
         entry.spent_s += took_s
-        if entry.spent_s < DECISION_S:
+        if entry.spent_s < MOST_S:
             self._queue.held(entry.pod.uid, self._clock(), self._clock())
             return
         self._decided(entry, 0.0)
-        self._endings.fail(entry, timed_out(DECISION_S), started)
+        self._endings.fail(entry, timed_out(MOST_S), started)
 
     def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, DevicesFailed]:
         """The allocated claims, by uid, whose devices will not be made ready."""

@@ -8,11 +8,11 @@ from allocator.fleet.alike import rank_of
 from allocator.outcome import Allocated, Exhausted
 from allocator.policies.contract import Score
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.extender.question import kept_nodes, preemptor_of
 from scheduler.extender.verbs import Undecided, filter_nodes, prioritize
 from scheduler.extender.wire import MAX_SCORE
 from tests.properties.allocator.instances import ABOUT
 from tests.properties.extender.worlds import FAILS, World, worlds
+from tests.unit.scheduler.extender.clusters import kept_nodes
 
 EACH = 10
 
@@ -72,7 +72,7 @@ def test_points_have_the_order_of_alternatives_and_then_of_the_policy(aspect: st
 
 def check_preempt(world: World) -> None:
     victims = {node: [f"uid-{name}" for name in names] for node, names in world.victims}
-    kept = list(kept_nodes(preemptor_of(world.cluster()), world.pod, victims))
+    kept = list(kept_nodes(world.cluster(), world.pod, victims))
     helped = [
         node
         for node, names in world.victims
@@ -93,7 +93,7 @@ def test_worlds_ask_what_matters() -> None:
         for world in worlds(aspect)("preempt", 4 * EACH):  # errors of single nodes are rare
             cluster = world.cluster()
             victims = {node: [f"uid-{name}" for name in names] for node, names in world.victims}
-            for node in kept_nodes(preemptor_of(cluster), world.pod, victims):
+            for node in kept_nodes(cluster, world.pod, victims):
                 seen["kept"] += 1
                 seen["helped"] += not isinstance(world.outcome(node), Allocated)
             seen["ranks"] += any(prioritize(cluster, world.pod, world.names).values())

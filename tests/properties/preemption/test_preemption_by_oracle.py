@@ -7,12 +7,12 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.extender.question import kept_nodes, preemptor_of
 from scheduler.preemption.preemption import Preemption, Preemptor
 from tests import extent
 from tests.properties.preemption.oracle import Answer, answer, fits
 from tests.properties.preemption.worlds import World, a_full_world, a_world, cluster_of_world
 from tests.properties.state.contents import Contents, contents, differences
+from tests.unit.scheduler.extender.clusters import kept_nodes
 
 WORLDS = extent.chosen("PREEMPTION_WORLDS", 400, 20_000)
 FULL = WORLDS
@@ -116,7 +116,7 @@ def check_extender(world: World) -> str:
     if not claims or isinstance(decide(cluster, pod, claims), Placed):
         return "not asked"
     asked = asked_of_extenders(cluster, pod)
-    kept = kept_nodes(preemptor_of(cluster), pod, asked)
+    kept = kept_nodes(cluster, pod, asked)
     gone = {
         node: frozenset(f"uid-{one}" for one in names(won.pods)) if won else frozenset(asked[node])
         for node, won in kept.items()

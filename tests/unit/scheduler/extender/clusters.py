@@ -1,11 +1,14 @@
 """A cluster as the extender's watches would have filled it."""
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from allocator.gates import Features
 from allocator.model import Claim, Device
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
+from scheduler.extender.question import judged_nodes, preemptor_of
+from scheduler.preemption.preemption import NodeToWin
 from tests.builders import a_class, a_node, a_slice, a_user, amounts, kubernetes, on_node, watched
 
 OURS = "ours"
@@ -32,3 +35,8 @@ def a_user_of(cluster: Cluster, *claims: Claim, name: str = "pod") -> Pod:
     for claim in claims:
         cluster.set_claim(watched(claim), 1)
     return a_user(name, *(claim.name for claim in claims), scheduler_name=OURS)
+
+
+def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]]) -> dict[str, NodeToWin | None]:
+    """Who goes from the nodes that preempt keeps; None where a node is kept as it came."""
+    return {one.name: one.won for one in judged_nodes(preemptor_of(cluster), pod, victims) if one.is_kept}

@@ -11,7 +11,6 @@ from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ExtenderConfiguration
-from scheduler.extender.question import kept_nodes, preemptor_of
 from scheduler.runtime.configuration import load
 from tests.builders import (
     a_claim,
@@ -27,7 +26,7 @@ from tests.builders import (
     named,
     watched,
 )
-from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of
+from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of, kept_nodes
 
 
 def hold(cluster: Cluster, name: str, node: str, *devices: str, users: Iterable[str] = ()) -> None:
@@ -47,7 +46,7 @@ def kept(cluster: Cluster, victims: Mapping[str, Iterable[str]], *claims: Claim,
     """victims: names of pods by node."""
     pod = replace(a_user_of(cluster, *(claims or (a_claim(),))), **more)
     asked = {node: [f"uid-{name}" for name in names] for node, names in victims.items()}
-    return list(kept_nodes(preemptor_of(cluster), pod, asked))
+    return list(kept_nodes(cluster, pod, asked))
 
 
 def going(
@@ -56,7 +55,7 @@ def going(
     """Who goes from the nodes that are kept, and how many evictions violate a budget; None for as it came."""
     pod = replace(a_user_of(cluster, *(claims or (a_claim(),))), **more)
     asked = {node: [f"uid-{name}" for name in names] for node, names in victims.items()}
-    found = kept_nodes(preemptor_of(cluster), pod, asked)
+    found = kept_nodes(cluster, pod, asked)
     return {
         node: (sorted(pod.name for pod in won.pods), won.violations) if won else None for node, won in found.items()
     }
@@ -200,7 +199,7 @@ def test_devices_of_a_claim_that_the_pod_shares_with_its_victim_stay_in_use() ->
     pod = a_user_of(cluster, shared, pending)
     victim = bound(cluster, "a", "node-0", "shared")
     cluster.set_claim(watched(shared, users=[victim]), 2)
-    assert not kept_nodes(preemptor_of(cluster), pod, {"node-0": [victim.uid]})
+    assert not kept_nodes(cluster, pod, {"node-0": [victim.uid]})
 
 
 def test_devices_in_flight_are_not_freed() -> None:
@@ -227,7 +226,7 @@ def test_nothing_is_kept_for_what_eviction_does_not_help() -> None:
     missing, broken = a_request(class_name="nic"), a_request("gpus", 1, "device.attributes['x'].y")
     assert kept(cluster, victims, a_claim(missing)) == []
     assert kept(cluster, victims, a_claim(broken)) == []
-    assert not kept_nodes(preemptor_of(cluster), a_user("pod", "none"), {"node-0": ["uid-a"]})
+    assert not kept_nodes(cluster, a_user("pod", "none"), {"node-0": ["uid-a"]})
     assert kept(cluster, victims) == ["node-0"]
 
 
@@ -237,7 +236,7 @@ def test_full_claim_is_not_waited_for() -> None:
     pod = a_user_of(cluster, claim)
     bound(cluster, "a", "node-0")
     cluster.set_claim(watched(claim, users=[a_pod(name=f"user-{n}") for n in range(RESERVED_FOR_MAX)]), 2)
-    assert not kept_nodes(preemptor_of(cluster), pod, {"node-0": ["uid-a"]})
+    assert not kept_nodes(cluster, pod, {"node-0": ["uid-a"]})
 
 
 def test_nothing_changes_by_asking() -> None:

@@ -3,21 +3,24 @@
 import asyncio
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
 
+from allocator.bits import Mask
 from allocator.gates import Features
 from allocator.model import Allocation, Claim
+from cel import Cancelled
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limits import CHEAP_FIRST, FACTOR, RECENT_S, DecisionTimeLimit
 from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
-from scheduler.extender.verbs import REST, Verbs
+from scheduler.extender.question import REST, JudgedNode
+from scheduler.extender.verbs import Verbs
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.kinds import pod_of
 from scheduler.output.time_line import DecisionLog
@@ -121,10 +124,11 @@ class World:
         return json.loads(asyncio.run(self.verbs.filter(asked(pod, *names))))
 
     def prioritize(self, pod: Any = None) -> Any:
-        return {one["Host"]: one["Score"] for one in json.loads(self.verbs.prioritize(asked(pod)))}
+        return {one["Host"]: one["Score"] for one in json.loads(asyncio.run(self.verbs.prioritize(asked(pod))))}
 
     def preempt(self, pod: Any = None, violations: int = 1, **victims: list[str]) -> Any:
-        return json.loads(self.verbs.preempt(asked_to_preempt(pod, violations, **victims)))["NodeNameToMetaVictims"]
+        answer = asyncio.run(self.verbs.preempt(asked_to_preempt(pod, violations, **victims)))
+        return json.loads(answer)["NodeNameToMetaVictims"]
 
     def bind(self, **fields: object) -> Any:
         return json.loads(asyncio.run(self.verbs.bind(json.dumps({**BINDING, **fields}).encode())))
@@ -308,10 +312,92 @@ def test_namespace_with_costly_decisions_lets_others_go_first_for_a_while_after_
 def test_answer_after_a_long_decision_waits_so_that_others_are_heard_before_the_next() -> None:
     world = World(decision_s=1.0)
     world.filter()
-    assert world.rested_s == [3 * REST]  # the processor was looked at three times
+    assert world.rested_s == [REST]
     world = World()
     world.filter()
     assert world.rested_s == []
+
+
+class TakesLong:
+    """A decision of which each step takes an eighth of a second by the clocks; what is known of it is kept."""
+
+    def __init__(self, *, steps: int) -> None:
+        self.world = World(time_limit=DecisionTimeLimit(lambda: self.now_s, processor=lambda: self.now_s))
+        self.now_s, self.left, self.slices = 0.0, steps, 0
+        self.world.verbs._slices._processor = lambda: self.now_s
+        self._scores = self.world.cluster.fleet.scores
+        self.world.cluster.fleet.scores = self._answer  # type: ignore[method-assign, assignment]
+
+    def _answer(self, claims: Sequence[Claim], nodes: Mask) -> Any:
+        self.slices += 1
+        while self.left:
+            self.now_s += 0.125
+            self.left -= 1
+            if self.world.cluster.time_limit.is_over():
+                raise Cancelled("cancelled")
+        return self._scores(claims, nodes)
+
+
+def test_long_decision_is_made_in_turns_and_others_are_heard_in_between() -> None:
+    long = TakesLong(steps=10)
+    assert long.world.filter()["NodeNames"] == ["node-1"]
+    assert long.world.rested_s == [0.25 * REST, 0.25 * REST, 0.5 * REST, 0.25 * REST]
+
+
+def test_long_decision_goes_on_when_it_is_asked_for_again_if_others_need_the_time() -> None:
+    long = TakesLong(steps=20)
+    long.world.cluster.set_pod(a_user_elsewhere("any"))
+    assert long.world.filter() == GOES_LAST
+    assert (long.slices, long.left) == (1, 18)
+    long.world.now_s = FACTOR
+    assert long.world.filter() == GOES_LAST
+    assert (long.slices, long.left) == (2, 16)
+    long.world.now_s = 2 * FACTOR
+    assert long.world.filter() == GOES_LAST
+    assert (long.slices, long.left) == (3, 12), "as long as all before"
+    long.world.now_s = 4 * FACTOR
+    assert long.world.filter() == GOES_LAST
+    assert (long.slices, long.left) == (4, 4)
+    long.world.now_s = 6 * FACTOR
+    assert long.world.filter()["NodeNames"] == ["node-1"]
+
+
+def test_decision_that_takes_too_long_in_total_begins_with_a_short_turn_again() -> None:
+    long = TakesLong(steps=1000)
+    too_long = {"Error": "timed out: the decision takes more than 3 s"}
+    assert long.world.filter() == too_long
+    slices = long.slices
+    assert long.world.filter() == too_long
+    assert long.slices == 2 * slices
+
+
+def test_pod_that_was_decided_leaves_nothing_of_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.extender.question.MOST_UNFINISHED", 1)
+    long = TakesLong(steps=4)
+    long.world.filter()
+    assert long.world.verbs._slices._spent_s == {}
+    long.world.cluster.set_pod(a_user_elsewhere("any"))
+    for uid in ("uid-1", "uid-2"):
+        long.left, long.world.now_s = 4, long.world.now_s + 4 * FACTOR
+        raw = a_raw_pod("claim")
+        raw["metadata"]["uid"] = uid
+        assert long.world.filter(raw) == GOES_LAST
+    assert list(long.world.verbs._slices._spent_s) == ["uid-2"]
+
+
+def test_preempt_judges_in_its_next_turn_the_nodes_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, judged = World(), list[str]()
+
+    def judge(_: object, __: Pod, victims: Mapping[str, object]) -> Iterator[JudgedNode]:
+        for name in victims:
+            judged.append(name)
+            if judged.count(name) == 1:  # what is known by now is found in the next turn
+                raise Cancelled("cancelled")
+            yield JudgedNode(name, is_kept=name == "node-1")
+
+    monkeypatch.setattr("scheduler.extender.verbs.judged_nodes", judge)
+    assert world.preempt(node_0=["a"], node_1=["b"]).keys() == {"node-1"}
+    assert judged == ["node-0", "node-0", "node-1", "node-1"]
 
 
 def test_what_slices_have_changed_counts_for_no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +411,7 @@ def test_what_slices_have_changed_counts_for_no_namespace(monkeypatch: pytest.Mo
         used_s[0] += slow_s[0]
         slow_s[0] = 0.0
 
-    monkeypatch.setattr(world.verbs, "_processor", lambda: used_s[0])
+    monkeypatch.setattr(world.verbs._slices, "_processor", lambda: used_s[0])
     monkeypatch.setattr(nodes, "refresh", refresh)
     world.cluster.set_pod(a_user_elsewhere("any"))
     assert world.filter()["NodeNames"] == ["node-1"]
@@ -451,9 +537,9 @@ def test_preempt_keeps_nothing_before_it_is_ready(world: World) -> None:
     ],
 )
 def test_prioritize_and_preempt_have_no_field_for_errors(world: World, verb: str, body: bytes, problem: str) -> None:
-    call: Callable[[bytes], bytes] = getattr(world.verbs, verb)
+    call: Callable[[bytes], Coroutine[None, None, bytes]] = getattr(world.verbs, verb)
     with pytest.raises(Malformed, match=problem):
-        call(body)
+        asyncio.run(call(body))
 
 
 def a_world_of(release: str, *, is_strict: bool = False) -> World:
