@@ -18,14 +18,10 @@ MOST_S = 3.0
 """Many times what the first decision of its kind takes on thousands of nodes, and less than an answer of the API server
 is waited for: calls under way are heard in time."""
 
+FIRST_SLICE_S = 0.1
 LEAST_SLICE_S = 0.25
 MOST_SLICE_S = 1.0
 """So long a decision about a pod takes at once; others have their turn before it continues."""
-
-
-def slice_s(spent_s: float) -> float:
-    """How long the next turn of a decision is: as long as all before, so that one is long enough for each part."""
-    return min(max(spent_s, LEAST_SLICE_S), MOST_SLICE_S)
 
 
 class TooLong(AllocationError):
@@ -87,9 +83,10 @@ class DecisionTimeLimit:
 # time. A namespace with cheap decisions never waits. What counts is the processor's time: that a busy machine keeps the
 # process waiting is no namespace's doing.
 #
-# Somebody may have hundreds of namespaces, each with one expensive pod. So all that are not known for a cheap decision,
-# whether new or expensive, wait for those that are after one of them has taken long: for a short while, since a new
-# one may well be cheap, and not before anybody is known, since the first decisions of a process fill caches.
+# Somebody may have hundreds of namespaces, each with one expensive pod. So expensive ones also wait together for those
+# that are known for cheap decisions, and all of them get a fifth of the time. Not before one is known: the first
+# decisions of a process fill caches. A namespace of which nothing is known may well be cheap. Its first turn is short,
+# and waits only as long as the last such turn took.
 
 
 FREE_S = 0.05
@@ -104,8 +101,9 @@ FACTOR = 20.0
 RECENT_S = 2.0
 """Who had a pod decided so short a time ago needs the time still: the next may come during the next long decision."""
 
-UNKNOWN_MOST_S = 5.0
-"""For so long at most namespaces wait that are not known for a cheap decision."""
+TOGETHER = 4.0
+TOGETHER_MOST_S = 5.0
+"""For so many times an expensive decision all namespaces with such decisions wait, and so long at most."""
 
 MOST_NAMESPACES = 1024
 """Namespaces after which those are forgotten that wait no more, and as many whose last decision was cheap."""
@@ -115,7 +113,7 @@ MOST_PRIORITIES = 64
 
 
 CHEAP_FIRST = "some decisions take long: pods of namespaces that are known for quick ones go first"
-"""Why a pod waits whose namespace is not known for a cheap decision."""
+"""Why a pod waits whose namespace has used no more than its share, and is not known for a cheap decision."""
 
 
 class NamespaceShare:
@@ -125,7 +123,7 @@ class NamespaceShare:
         self._until: dict[str, float] = {}
         self._cheap: dict[str, None] = {}
         """Those with a pod that was placed by a cheap decision, and no long one since; the last one at the end."""
-        self._cheap_at = self._unknown_until = -inf
+        self._cheap_at = self._expensive_until = self._new_until = -inf
         self._tried: dict[int, dict[str, float]] = {}
         """Of each priority the two namespaces of which a pod was tried last, and when: one of them is another."""
 
@@ -157,7 +155,9 @@ class NamespaceShare:
                 self._note_cheap(namespace, now)
             return
         if self._cheap:
-            self._unknown_until = now + min(FACTOR * (duration_s - FREE_S), UNKNOWN_MOST_S)
+            self._expensive_until = now + min(TOGETHER * duration_s, TOGETHER_MOST_S)
+            if self._is_new(namespace):
+                self._new_until = now + duration_s
         unused = now - FACTOR * BURST_S
         self._until[namespace] = max(self.waits_until(namespace), unused) + FACTOR * (duration_s - FREE_S)
         if len(self._until) > MOST_NAMESPACES:
@@ -183,4 +183,15 @@ class NamespaceShare:
 
     def waits_for_cheap_until(self, namespace: str) -> float:
         """When the namespace need not wait any more for those that are cheap; 0 where it is one of them."""
-        return 0.0 if self.is_cheap(namespace) else self._unknown_until
+        if self.is_cheap(namespace):
+            return 0.0
+        return self._new_until if self._is_new(namespace) else self._expensive_until
+
+    def slice_s(self, namespace: str, spent_s: float) -> float:
+        """How long the next turn of a decision is that has taken so long: as long as all before, so that it ends."""
+        if not spent_s and self._is_new(namespace):
+            return FIRST_SLICE_S
+        return min(max(spent_s, LEAST_SLICE_S), MOST_SLICE_S)
+
+    def _is_new(self, namespace: str) -> bool:
+        return namespace not in self._cheap and namespace not in self._until

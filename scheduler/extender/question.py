@@ -23,7 +23,7 @@ from allocator.outcome import Allocated, AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.decision.time_limits import FREE_S, NamespaceShare, TooLong, slice_s, timed_out
+from scheduler.decision.time_limits import FREE_S, NamespaceShare, TooLong, timed_out
 from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.state.claims import ClaimObject, Waiting, claims_of, full
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
@@ -267,7 +267,7 @@ class TimeSlices:
         limit, spent_s = self._cluster.time_limit, self._spent_s.get(pod.uid, 0.0)
         while spent_s < limit.most_s:
             before()
-            slice_, most_s = TimeSlice(), slice_s(spent_s)
+            slice_, most_s = TimeSlice(), self._share.slice_s(pod.namespace, spent_s)
             try:
                 with self._counted(pod.namespace, slice_), limit.limited(most_s):
                     decided = decide(slice_)

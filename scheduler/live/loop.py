@@ -36,7 +36,6 @@ from scheduler.decision.time_limits import (
     RECENT_S,
     NamespaceShare,
     TooLong,
-    slice_s,
     timed_out,
 )
 from scheduler.live.endings import LOST_S, Endings, GroupConditions, KnownGroups, LoopDependencies, summary, with_text
@@ -237,7 +236,7 @@ class Loop:
             self._queue.held(pod.uid, started, until, why=LEFT)
             return
         failed = self._broken(pod_claims)
-        self._cluster.time_limit.give(slice_s(entry.spent_s))
+        self._cluster.time_limit.give(self._time.slice_s(pod.namespace, entry.spent_s))
         reasons = {uid: one.reason for uid, one in failed.items()}
         began = self._processor()
         self._cluster.expect(pod, [one.claim for one in pod_claims])

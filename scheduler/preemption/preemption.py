@@ -275,6 +275,8 @@ class _VictimSearch:
 
     def run(self, start: int) -> None:
         """Try the nodes in the order of their numbers from this one on."""
+        if not self.helped:
+            return  # which nodes lack devices, and who waits there, may take long to find out
         waiting = self._waiting()
         tried = self.helped & (self._with_lower | waiting)
         if nobody := self.helped & ~tried:

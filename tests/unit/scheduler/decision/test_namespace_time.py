@@ -3,10 +3,14 @@ from math import inf
 from scheduler.decision.time_limits import (
     BURST_S,
     FACTOR,
+    FIRST_SLICE_S,
     FREE_S,
+    LEAST_SLICE_S,
     MOST_NAMESPACES,
     MOST_PRIORITIES,
-    UNKNOWN_MOST_S,
+    MOST_SLICE_S,
+    TOGETHER,
+    TOGETHER_MOST_S,
     NamespaceShare,
 )
 
@@ -40,25 +44,42 @@ def test_namespace_whose_decision_fills_caches_does_not_wait_but_does_when_it_ta
     assert time.waits_until("team") == 10.0 + FACTOR * BURST_S
 
 
-def test_those_that_are_not_known_for_a_cheap_decision_wait_for_those_that_are_once_one_of_them_took_long() -> None:
+def test_expensive_namespaces_wait_together_for_cheap_ones_and_new_ones_hardly() -> None:
     time = NamespaceShare()
     time.spent("first", 1000.0, 10.0)
-    assert time.waits_for_cheap_until("new") <= 10.0, "nobody is known yet"
+    assert time.waits_for_cheap_until("first") <= 10.0, "nobody is known for cheap decisions yet"
     time.spent("refused", 0.0, 10.0)
     time.spent("cheap", FREE_S, 10.0, is_placed=True)
-    assert time.waits_for_cheap_until("new") <= 10.0
-    time.spent("dear", FREE_S + 0.1, 10.0)
-    waits = [time.waits_for_cheap_until(one) for one in ("cheap", "dear", "new", "refused")]
-    assert waits == [0.0, 12.0, 12.0, 12.0]
+    assert time.waits_for_cheap_until("first") <= 10.0
+    time.spent("dear", 0.25, 10.0)
+    waits = [time.waits_for_cheap_until(one) for one in ("cheap", "first", "dear", "new", "refused")]
+    assert waits == [0.0, 10.0 + TOGETHER * 0.25, 10.0 + TOGETHER * 0.25, 10.25, 10.25]
+    time.spent("dear", 1.0, 20.0)
+    waits = [time.waits_for_cheap_until(one) for one in ("first", "dear", "new")]
+    assert waits == [20.0 + TOGETHER, 20.0 + TOGETHER, 10.25], "it is new no more"
     time.spent("cheap", FREE_S + BURST_S, 10.0)
     assert time.is_cheap("cheap"), "it may have filled caches"
     time.spent("second", 0.0, 10.0, is_placed=True)
     time.spent("cheap", 1000.0, 10.0)
     assert not time.is_cheap("cheap")
-    assert time.waits_for_cheap_until("cheap") == 10.0 + UNKNOWN_MOST_S
+    assert time.waits_for_cheap_until("cheap") == 10.0 + TOGETHER_MOST_S
     for number in range(2 * MOST_NAMESPACES):
         time.spent(f"namespace-{number}", 0.0, 20.0, is_placed=True)
     assert [time.is_cheap(f"namespace-{number}") for number in (0, 2 * MOST_NAMESPACES - 1)] == [False, True]
+
+
+def test_first_turn_of_a_new_namespace_is_short_and_others_are_as_long_as_all_before() -> None:
+    time = NamespaceShare()
+    assert time.slice_s("team", 0.0) == FIRST_SLICE_S
+    time.spent("team", FIRST_SLICE_S, 10.0)
+    assert [time.slice_s("team", spent_s) for spent_s in (0.0, FIRST_SLICE_S, 0.5, 2.0)] == [
+        LEAST_SLICE_S,
+        LEAST_SLICE_S,
+        0.5,
+        MOST_SLICE_S,
+    ]
+    time.spent("team", 0.0, 10.0, is_placed=True)
+    assert time.slice_s("team", 0.0) == LEAST_SLICE_S
 
 
 def test_namespaces_that_wait_no_more_are_forgotten_once_there_are_many() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from allocator.api.allocation import Consumer
 from allocator.model import Reach
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import Condition
 from scheduler.decision.cluster import Cluster
@@ -92,6 +93,18 @@ def test_writes_come_in_order() -> None:
     assert condition is not None
     (written,) = condition["status"]["conditions"]
     assert written["message"] == "ours: preempting to accommodate a higher priority pod"
+
+
+def test_whoever_is_refused_everywhere_costs_no_look_at_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, pod = a_cluster(low("x")), a_user("urgent", "own", priority=10)
+    cluster.set_namespace(Namespace(pod.namespace, {}, is_deleted=True))
+
+    def asked(*_: object) -> None:
+        raise AssertionError("asked for devices")
+
+    for name in ("able", "scores", "allocate"):
+        monkeypatch.setattr(cluster.fleet, name, asked)
+    assert preemption(cluster, pod, OWN).text.endswith("1 Preemption is not helpful for scheduling.")
 
 
 def test_victims_that_end_already_are_waited_for() -> None:
