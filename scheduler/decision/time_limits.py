@@ -85,8 +85,8 @@ class DecisionTimeLimit:
 #
 # Somebody may have hundreds of namespaces, each with one expensive pod. So expensive ones also wait together for those
 # that are known for cheap decisions, and all of them get a fifth of the time. Not before one is known: the first
-# decisions of a process fill caches. A namespace of which nothing is known may well be cheap. Its first turn is short,
-# and waits only as long as the last such turn took.
+# decisions of a process fill caches. A namespace of which nothing is known may well be cheap: its first turn is short,
+# and waits after the first turns of other new ones alone.
 
 
 FREE_S = 0.05
@@ -103,7 +103,8 @@ RECENT_S = 2.0
 
 TOGETHER = 4.0
 TOGETHER_MOST_S = 5.0
-"""For so many times an expensive decision all namespaces with such decisions wait, and so long at most."""
+"""For so many times an expensive decision all namespaces with such decisions wait, and so long at most; new ones wait
+for as many times such a first turn."""
 
 MOST_NAMESPACES = 1024
 """Namespaces after which those are forgotten that wait no more, and as many whose last decision was cheap."""
@@ -157,7 +158,7 @@ class NamespaceShare:
         if self._cheap:
             self._expensive_until = now + min(TOGETHER * duration_s, TOGETHER_MOST_S)
             if self._is_new(namespace):
-                self._new_until = now + duration_s
+                self._new_until = self._expensive_until
         unused = now - FACTOR * BURST_S
         self._until[namespace] = max(self.waits_until(namespace), unused) + FACTOR * (duration_s - FREE_S)
         if len(self._until) > MOST_NAMESPACES:
