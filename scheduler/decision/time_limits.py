@@ -113,6 +113,9 @@ MOST_PRIORITIES = 64
 """Priorities after which those are forgotten of which no pod was tried for the longest time."""
 
 
+OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
+"""Why a pod waits whose namespace has used its share."""
+
 CHEAP_FIRST = "some decisions take long: pods of namespaces that are known for quick ones go first"
 """Why a pod waits whose namespace has used no more than its share, and is not known for a cheap decision."""
 

@@ -19,7 +19,7 @@ from allocator.outcome import AllocationError, Exhausted
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
-from scheduler.decision.time_limits import CHEAP_FIRST, RECENT_S, NamespaceShare, TooLong
+from scheduler.decision.time_limits import CHEAP_FIRST, OTHERS_FIRST, RECENT_S, NamespaceShare, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
@@ -465,7 +465,7 @@ class Verbs:
         pending = {one.namespace for one in self._cluster.pods.pending() if is_ours(one, self._schedulers)}
         pending.discard(namespace)
         if has_used and (pending or self._time.others_tried_at(namespace) + RECENT_S > now):
-            return f"decisions for pods of namespace {namespace} take long: pods of other namespaces go first"
+            return OTHERS_FIRST
         if not has_used and (any(map(self._time.is_cheap, pending)) or self._time.has_recent_cheap(now)):
             return CHEAP_FIRST
         return ""

@@ -33,6 +33,7 @@ from scheduler.decision.time_limits import (
     CHEAP_FIRST,
     FACTOR,
     MOST_S,
+    OTHERS_FIRST,
     RECENT_S,
     NamespaceShare,
     TooLong,
@@ -80,8 +81,7 @@ SHARE_S = 1.0
 """How soon a pod is retried whose namespace waits for the answers to as many writes as it may."""
 
 LEFT = "another process is at work on the pod's claims"
-OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
-"""Why a pod is held: in `/debug/queue`, and the last one and CHEAP_FIRST in its condition if it waits for long."""
+"""Why a pod is held, in `/debug/queue`: this, OTHERS_FIRST or CHEAP_FIRST, which its condition says after a while."""
 
 
 class Loop:

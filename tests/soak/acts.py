@@ -3,7 +3,7 @@
 All of it is drawn from a seed. Whether the API server takes it is up to the server, and counted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
@@ -11,9 +11,21 @@ from urllib.parse import quote
 
 import orjson
 
-from tests.controlplane.rest import Json
+from tests.controlplane.rest import NAMESPACE, Json
 from tests.soak.client import APPLY, MERGE, Call
-from tests.soak.furnish import DENIED, FABRIC, FAILING, GPU, HALF, HANGING, HOSTILE, MEMORY, request, selector
+from tests.soak.furnish import (
+    DENIED,
+    FABRIC,
+    FAILING,
+    GPU,
+    HALF,
+    HANGING,
+    HOSTILE,
+    MEMORY,
+    an_object,
+    request,
+    selector,
+)
 from tests.soak.objects import a_claim, a_pod, by_name, create, delete, from_template, path_of
 
 DEPTHS = (100, 9_000)
@@ -171,13 +183,27 @@ def _distinct(chance: Random, size: int) -> str:
 
 def dear_selector(tenant: Tenant) -> Act:
     """A selector that costs about as much as is allowed, and holds for no device in the end."""
-    numbers = f"[{','.join(str(number) for number in range(tenant.chance.choice([50, 150, 250])))}]"
-    index = f"device.attributes['{GPU}'].index"
-    dear = f"{numbers}.all(x, {numbers}.all(y, x + y + {index} + {tenant.number} >= 0)) && {index} < 0"
+    dear = _dear(tenant.number, tenant.chance.choice([50, 150, 250]))
     matching = f"device.attributes['{GPU}'].uuid.matches('{'(a|b|c)*' * tenant.chance.randint(1, 100)}{tenant.number}')"
     return _used(
         a_claim(HOSTILE, tenant.name, [request(GPU, selectors=[selector(tenant.chance.choice([dear, matching]))])])
     )
+
+
+def _dear(number: int, size: int) -> str:
+    """An expression like no other, whose cost grows with the square of the size, and that holds for no device."""
+    numbers = f"[{','.join(map(str, range(size)))}]"
+    index = f"device.attributes['{GPU}'].index"
+    return f"{numbers}.all(x, {numbers}.all(y, x + y + {index} + {number} >= 0)) && {index} < 0"
+
+
+def crowd(namespaces: int) -> Iterator[Json]:
+    """So many namespaces, each with one pod whose decision takes as long as one may, and does not fit anywhere."""
+    for number in range(namespaces):
+        name = f"crowd-{number}"
+        yield an_object(NAMESPACE, name)
+        yield a_claim(name, "dear", [request(GPU, selectors=[selector(_dear(number, 150))])])
+        yield a_pod(name, "dear", [by_name("dear")])
 
 
 def all_devices(tenant: Tenant) -> Act:

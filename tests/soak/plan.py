@@ -27,13 +27,14 @@ class Plan:
     replicas: of our scheduler, one or two. leader_elect: whether one of them leads, or all write. alive: how many
     objects of the hostile tenant are there at a time, and so how many devices it can hold at all. pending: how many
     good pods wait at most; those that come beyond are held back and counted, so that a scheduler that stands still does
-    not bury itself.
+    not bury itself. crowd: namespaces with one pod each, whose decision takes long; all are there from the beginning.
     """
 
     minutes: float = 2.0
     nodes: int = 100
     good_rate: float = 20.0
     hostile_rate: float = 20.0
+    crowd: int = 0
     kill_every_s: float = 30.0
     replicas: int = 2
     leader_elect: bool = True

@@ -21,11 +21,12 @@ import click
 
 from tests.controlplane import binaries
 from tests.controlplane.binaries import Binaries, BuildError, Unavailable
+from tests.controlplane.contents import restore
 from tests.controlplane.identities import ADMIN, TENANT
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import StartError
 from tests.controlplane.rest import SLICE, ApiError
-from tests.soak.acts import ACTS
+from tests.soak.acts import ACTS, crowd
 from tests.soak.checker import Checker
 from tests.soak.client import Client
 from tests.soak.furnish import GOOD, furnish
@@ -51,6 +52,9 @@ _USUAL = Plan()
 @click.option("--good-rate", default=_USUAL.good_rate, show_default=True, help="Well-behaved pods a second.")
 @click.option(
     "--hostile-rate", default=_USUAL.hostile_rate, show_default=True, help="Hostile objects a second; 0: none."
+)
+@click.option(
+    "--crowd", default=_USUAL.crowd, show_default=True, help="Namespaces with one pod each whose decision takes long."
 )
 @click.option(
     "--kill-every",
@@ -123,6 +127,7 @@ async def soak(plane: ControlPlane, plan: Plan, without: Sequence[str], tell: Ca
     async with AsyncExitStack() as stack:
         webhook = await stack.enter_async_context(Webhook(plane.folder))
         await asyncio.to_thread(furnish, plane, plan.nodes, webhook.address, webhook.authority)
+        await asyncio.to_thread(restore, plane.client(), list(crowd(plan.crowd)))
         inventory = inventory_of(await asyncio.to_thread(plane.client().list, SLICE))
         admin = await stack.enter_async_context(Client(plane, ADMIN))
         tenant = await stack.enter_async_context(Client(plane, TENANT))

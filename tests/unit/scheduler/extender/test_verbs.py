@@ -16,7 +16,7 @@ from cel import Cancelled
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limits import CHEAP_FIRST, FACTOR, RECENT_S, DecisionTimeLimit
+from scheduler.decision.time_limits import CHEAP_FIRST, FACTOR, OTHERS_FIRST, RECENT_S, DecisionTimeLimit
 from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
 from scheduler.extender.question import REST, JudgedNode
@@ -264,7 +264,7 @@ def a_user_elsewhere(*claims: str, scheduler_name: str = OURS, node_name: str = 
     return replace(pod, namespace="calm")
 
 
-GOES_LAST = {"Error": "decisions for pods of namespace default take long: pods of other namespaces go first"}
+GOES_LAST = {"Error": OTHERS_FIRST}
 
 
 def test_namespace_with_costly_decisions_lets_others_go_first_while_they_have_pending_pods() -> None:

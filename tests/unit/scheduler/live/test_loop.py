@@ -24,10 +24,11 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_status import Condition
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
+from scheduler.decision.time_limits import OTHERS_FIRST
 from scheduler.kinds import claim_of
 from scheduler.live import group_cycle
 from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
-from scheduler.live.loop import LEFT_S, LULL_S, OTHERS_FIRST, SEEN_S, Loop
+from scheduler.live.loop import LEFT_S, LULL_S, SEEN_S, Loop
 from scheduler.live.preemptions import NothingToWin, Preemptions, PreemptionTerms
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_result import GroupNotPlaced
