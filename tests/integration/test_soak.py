@@ -10,7 +10,8 @@ from tests.controlplane.binaries import Binaries
 from tests.integration.conftest import ROOT
 
 TIMEOUT_S = 600
-SIZES = ("--minutes", "1", "--kill-every", "15", "--good-rate", "4", "--hostile-rate", "8", "--bound-within", "60")
+LOADS = ("--good-rate", "4", "--hostile-rate", "8", "--crowd", "10")
+SIZES = ("--minutes", "1", "--kill-every", "15", *LOADS, "--bound-within", "60")
 """What two replicas and the API server can carry on two cores that others use as well, however busy they are."""
 
 
