@@ -66,6 +66,29 @@ def a_hello(server_name: str) -> bytes:
     return sent.read()
 
 
+GROUPS = {"secp256r1": 23, "secp384r1": 24, "secp521r1": 25, "x25519": 29, "x448": 30}
+GROUPS |= {f"ffdhe{size}": 256 + number for number, size in enumerate((2048, 3072, 4096, 6144, 8192))}
+GROUPS |= {"SecP256r1MLKEM768": 4587, "X25519MLKEM768": 4588, "SecP384r1MLKEM1024": 4589}
+"""Over which keys may be agreed on. Source: IANA's registry TLS Supported Groups."""
+
+
+def a_hello_for(group: int) -> bytes:
+    """The first message of a client of TLS 1.3 that agrees on keys over this group alone, and has sent no key yet."""
+
+    def sized(content: bytes, size: int = 2) -> bytes:
+        return len(content).to_bytes(size, "big") + content
+
+    extensions = {
+        43: sized(b"\x03\x04", 1),
+        10: sized(group.to_bytes(2, "big")),
+        51: sized(b""),
+        13: sized(b"\x04\x03\x08\x04"),
+    }
+    listed = b"".join(number.to_bytes(2, "big") + sized(content) for number, content in extensions.items())
+    hello = b"\x03\x03" + bytes(32) + sized(b"", 1) + sized(b"\x13\x01") + sized(b"\x00", 1) + sized(listed)
+    return b"\x16\x03\x01" + sized(b"\x01" + sized(hello, 3))
+
+
 def replaced(path: Path, content: bytes | None) -> None:
     """Another file takes the place of this one, as it does where a Secret is mounted; or none does."""
     if content is None:
@@ -178,6 +201,18 @@ def test_tls_before_1_3_is_refused(site: TlsSite) -> None:
             await ask(url, context=client)
 
     run(asyncio.new_event_loop, served(), use, Certificates(site.files))
+
+
+def test_keys_are_agreed_on_over_no_group_that_costs_a_server_much_and_a_client_nothing(site: TlsSite) -> None:
+    taken = []
+    for name, group in GROUPS.items():
+        received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+        received.write(a_hello_for(group))
+        with suppress(ssl.SSLError):
+            Certificates(site.files).context.wrap_bio(received, sent, server_side=True).do_handshake()
+        if sent.read(1) == b"\x16":  # no alert: the server asks for a key of this group
+            taken.append(name)
+    assert taken == ["secp256r1"]
 
 
 def test_strangers_get_tls_1_2(site: TlsSite) -> None:
