@@ -6,8 +6,9 @@ is for those who may read the queue: such texts name claims and pods of all name
 
 Who may read what, the API server says, as for kube-scheduler: TokenReview, then SubjectAccessReview for the path; each
 answer is cached for ten seconds. While the API server does not answer, only cached answers count. Anybody can make up
-tokens. Those that nobody knows are reviewed at a limited rate, of each source and as a whole. A token whose owner was
-let in before is reviewed again without a limit, so that nobody keeps him out.
+tokens. Those that nobody knows are reviewed at a limited rate, of each source and as a whole. Sources from which nobody
+has asked have a rate of their own, and those from which somebody was let in are not limited by others. A token whose
+owner was let in before is reviewed again without a limit, so that nobody keeps him out.
 Source: the health endpoints of Kubernetes' components, with `?verbose` and `?exclude=NAME`; k8s.io/apiserver's
 delegating authenticator and authorizer; authentication.k8s.io/v1, authorization.k8s.io/v1.
 """
@@ -48,7 +49,7 @@ OF_SOURCE_AT_ONCE, OF_SOURCE_EVERY_S = 20, 1.0
 """Reviews of unknown tokens of one source: how many at once if it was quiet, and how long until one more."""
 
 OF_ALL_AT_ONCE, OF_ALL_EVERY_S = 40, 0.125
-"""The same of all sources together."""
+"""The same of all sources together, and once more of those from which nobody has asked yet."""
 
 REVIEW_TIMEOUT_S = 4.0
 
@@ -89,7 +90,9 @@ class Access:
         )  # apart: others make up many
         self._let_in: OrderedDict[bytes, None] = OrderedDict()
         self._asking: dict[_AccessKey, asyncio.Task[AccessAnswer]] = {}
+        self._let_in_from: OrderedDict[str, None] = OrderedDict()
         self._of_all = TokenBucket(OF_ALL_AT_ONCE, OF_ALL_EVERY_S)
+        self._of_new = TokenBucket(OF_ALL_AT_ONCE, OF_ALL_EVERY_S)
         self._of_source: OrderedDict[str, TokenBucket] = OrderedDict()
         self._unknown_asked = 0
 
@@ -108,16 +111,22 @@ class Access:
                 return answer
         if key not in self._asking and key[0] not in self._let_in and not self._may_ask(source):
             return _TOO_MANY
-        return await asyncio.shield(self._asking.get(key) or self._ask(key, token.strip()))
+        answer = await asyncio.shield(self._asking.get(key) or self._ask(key, token.strip()))
+        if answer.status == _ALLOWED.status:
+            _remember(self._let_in_from, source, None)
+        return answer
 
     def _may_ask(self, source: str) -> bool:
         """Whether a token that nobody knows may be reviewed now; if so, that counts."""
         now = self._clock()
+        of_all = self._of_all if source in self._of_source else self._of_new
         bucket = self._of_source.get(source) or TokenBucket(OF_SOURCE_AT_ONCE, OF_SOURCE_EVERY_S)
         _remember(self._of_source, source, bucket)
+        if source in self._let_in_from:  # a scraper's tokens change, too
+            return bucket.take(now)
         if self._unknown_asked >= MOST_ASKED or bucket.is_empty(now):
             return False
-        return self._of_all.take(now) and bucket.take(now)
+        return of_all.take(now) and bucket.take(now)
 
     def _ask(self, key: _AccessKey, token: str) -> asyncio.Task[AccessAnswer]:
         """Ask once for all callers with the same question."""

@@ -180,10 +180,11 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
             await door.status(f"Bearer {number}", source=str(number))
             await door.status(f"Bearer {number}", path=f"/{number}", source=str(number))
         access = door.access
-        return [len(access._answers), len(access._refusals), len(access._let_in), len(access._of_source)]
+        kept = (access._answers, access._refusals, access._let_in, access._let_in_from, access._of_source)
+        return [len(one) for one in kept]
 
     half = MOST_REMEMBERED // 2 + 5
-    assert asyncio.run(remembered()) == [half, MOST_REMEMBERED, half, MOST_REMEMBERED]
+    assert asyncio.run(remembered()) == [half, MOST_REMEMBERED, half, half, MOST_REMEMBERED]
 
 
 def test_invented_tokens_are_reviewed_at_a_rate() -> None:
@@ -207,7 +208,28 @@ def test_invented_tokens_of_many_sources_are_reviewed_at_a_rate_as_well() -> Non
             await door.invented(10, source=str(number))
         return len(door.reviews.asked)
 
-    assert asyncio.run(found()) == OF_ALL_AT_ONCE
+    assert asyncio.run(found()) == 2 * OF_ALL_AT_ONCE, "half of them as the first ones of their sources"
+
+
+@pytest.mark.parametrize("source", ["10.0.0.1", "10.0.0.2"], ids=["of a token that was let in", "that is new"])
+def test_new_token_is_reviewed_at_once_however_many_sources_invent_some_all_the_time(source: str) -> None:
+    """A scraper whose token has expired, and one that has just started."""
+
+    async def found() -> list[int]:
+        door = Door()
+        statuses = [await door.status()]
+        for number in range(100):
+            door.now_s += 1.0
+            for attacker in range(40):
+                await door.invented(3, source=f"attacker-{attacker}")
+            if number % 30 == 29:
+                door.reviews.known = {f"new-{number}": ALICE}
+                statuses.append(await door.status(f"Bearer new-{number}", source=source))
+                door.access._let_in_from.pop("10.0.0.2", None)
+                door.access._of_source.pop("10.0.0.2", None)
+        return statuses
+
+    assert asyncio.run(found()) == [200] * 4
 
 
 def test_token_of_another_source_is_reviewed_beside_invented_ones() -> None:
