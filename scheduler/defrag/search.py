@@ -307,6 +307,11 @@ class DefragAnswer:
         return self.found.plan
 
 
+def refused_answer(reason: str) -> DefragAnswer:
+    """Of a target that waits for something else than room, such as a scheduling gate: no move helps it."""
+    return DefragAnswer(Found(None, is_complete=True, sets=0, decisions=0), hopeless=reason)
+
+
 @contextmanager
 def as_planned(cluster: Cluster, plan: MovePlan) -> Iterator[None]:
     """As if the plan had been carried out, and the target were in its place, until the end of the context."""
