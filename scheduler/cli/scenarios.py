@@ -24,6 +24,7 @@ from scheduler import garbage
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.inputs import DecidedBy, Input, decided_by, inventory_of
 from scheduler.core_v1.node import PriorityClass
+from scheduler.defrag.search import DefragTerms
 from scheduler.input.documents import STDIN, Finding, manifests_below, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Priorities
@@ -31,7 +32,6 @@ from scheduler.output.input_report import MAX_REPORTED
 from scheduler.plugins.profile import ONLY_FILTERS, Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential, InvalidWorkload, Poisson, Rows
-from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.openb import GATES, Openb
 from scheduler.simulation.power_models import read_power_models
 from scheduler.simulation.result import Scenario

@@ -47,13 +47,13 @@ from scheduler.cli.scenarios import (
     require_usable,
     start_of,
 )
+from scheduler.defrag.search import DefragTerms
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
 from scheduler.output.report import JSON, PAGE, TEXT
 from scheduler.output.simulation_report import CSV, SimulationReport
 from scheduler.simulation.changes import is_change, unknown_change
 from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
-from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.power_models import read_power_models
 from scheduler.simulation.result import Scenario, SimulationResult
 
