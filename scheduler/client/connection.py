@@ -419,8 +419,9 @@ async def connect(
     try:
         pool = RESTClientObject(credentials.configuration, maxsize=_NO_LIMIT)
     except OSError as error:  # ssl's are among them
+        problem = _certificate_problem(credentials.configuration, error)
         credentials.close()
-        raise NotConfigured(_certificate_problem(credentials.configuration, error)) from error
+        raise NotConfigured(problem) from error
     try:
         connector = pool.pool_manager.connector
         assert connector is not None
