@@ -11,7 +11,7 @@ from allocator.status import PoolStatus
 from allocator.words import counted, did_you_mean
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, NumberRange, print_to_stderr, stop
 from scheduler.cli.fit import SUBJECTS, of_file, of_name
 from scheduler.cli.inputs import (
     DecidedBy,
@@ -109,7 +109,7 @@ jobs_option = click.option("--move-jobs", is_flag=True, help="Move pods of Jobs 
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     default=600.0,
     show_default=True,
     metavar="SECONDS",

@@ -18,7 +18,7 @@ from allocator.words import counted, whole_number
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
-from scheduler.cli.ending import FilePath, print_to_stderr, stop
+from scheduler.cli.ending import FilePath, NumberRange, print_to_stderr, stop
 from scheduler.cli.inputs import (
     POLICY,
     groups_option,
@@ -253,7 +253,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 )
 @click.option(
     "--move-cost",
-    type=click.FloatRange(0),
+    type=NumberRange(0),
     default=0.0,
     show_default=True,
     metavar="SECONDS",

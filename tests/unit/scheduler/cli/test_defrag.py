@@ -307,6 +307,8 @@ def test_page_marks_the_devices_before_and_after() -> None:
         (["--for", "wantin"], "pod default/wantin is not in the input"),
         (["--free-nodes", "1", "--replicas", "2"], "--replicas needs --for"),
         (["--for", "wanting", "--replicas", "1000000000"], "not in the range 1<=x<=10000"),
+        (["--for", "wanting", "--timeout", "nan"], "'nan' is not a number that can be counted with"),
+        (["--for", "wanting", "--timeout", "inf"], "'inf' is not a number that can be counted with"),
         (["--for", "wanting", "-l", "app=web"], "--movable selects the pods"),
         (["--for", "wanting", "--apply"], "--apply takes one pod of a cluster"),
     ],
