@@ -36,6 +36,15 @@ def a_group(name: str, count: int, **fields: Any) -> Json:
     return {"name": name, "node": a_node("template"), "slices": slices, **fields}
 
 
+REQUIRING = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "p"}}}
+        ]
+    }
+}
+
+
 def plan(folder: Path, objects: Sequence[Json], groups: Sequence[Json], *options: str) -> Run:
     file = folder / "groups.yaml"
     file.write_text(json.dumps({"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "NodeGroups", "groups": groups}))
@@ -100,6 +109,19 @@ def test_what_fits_on_no_group_is_named_with_the_nearest_and_what_it_lacks(tmp_p
     [line] = [line for line in run.out.splitlines() if line.startswith("pod default/p-1")]
     assert line.split(maxsplit=3)[2:] == ["four", "request gpu needs 9 devices, 4 are left (4 devices)"]
     assert "Add 1 node: 1 of two." in run.out
+
+
+def test_what_waits_for_something_else_than_a_node_fits_on_no_group(tmp_path: Path) -> None:
+    ending = an_object("v1", "Namespace", "default", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    found = answer(
+        tmp_path, [a_class(), *a_queue(1), {**ending, "status": {"phase": "Terminating"}}], [a_group("two", 2)]
+    )
+    assert (found["nodes"], found["notPlaced"], found["neverFits"]) == (
+        0, [], [{"name": "pod default/p-0", "nearestGroup": None, "lacks": "namespace default is being deleted"}],
+    )  # fmt: skip
+    affine = a_pod("alone", template="take-1", affinity=REQUIRING)
+    found = answer(tmp_path, [a_class(), *a_queue(1), affine], [a_group("two", 2)])
+    assert (found["nodes"], found["neverFits"]) == (1, [])
 
 
 def test_an_order_other_than_that_of_the_queue_is_named(tmp_path: Path) -> None:
