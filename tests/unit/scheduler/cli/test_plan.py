@@ -120,7 +120,9 @@ def test_what_waits_for_something_else_than_a_node_fits_on_no_group(tmp_path: Pa
         0, [], [{"name": "pod default/p-0", "nearestGroup": None, "lacks": "namespace default is being deleted"}],
     )  # fmt: skip
     affine = a_pod("alone", template="take-1", affinity=REQUIRING)
-    found = answer(tmp_path, [a_class(), *a_queue(1), affine], [a_group("two", 2)])
+    wanted = a_pod("p-0", template="take-1", metadata={"labels": {"app": "p"}})
+    group = a_group("two", 2) | {"node": a_node("template", labels={"kubernetes.io/hostname": "template"})}
+    found = answer(tmp_path, [a_class(), a_queue(1)[0], wanted, affine], [group])
     assert (found["nodes"], found["neverFits"]) == (1, [])
 
 
