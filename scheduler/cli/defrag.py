@@ -11,7 +11,7 @@ from allocator.status import PoolStatus
 from allocator.words import counted, did_you_mean
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, NumberRange, print_to_stderr, stop
 from scheduler.cli.fit import SUBJECTS, of_file, of_name
 from scheduler.cli.inputs import (
     DecidedBy,
@@ -28,7 +28,7 @@ from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements
 from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
 from scheduler.defrag.movable import MoveRules
-from scheduler.defrag.search import Defragmentation, MovePlan, SearchLimits, as_planned
+from scheduler.defrag.search import Defragmentation, MovePlan, SearchLimits, as_planned, refused_answer
 from scheduler.defrag.targets import ToFit, Way
 from scheduler.offline.placement import Placement, PodToPlace, UnplacedPod
 from scheduler.output.defrag_report import DefragReport
@@ -80,7 +80,7 @@ jobs_option = click.option("--move-jobs", is_flag=True, help="Move pods of Jobs 
 )
 @click.option(
     "--replicas",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 10_000),  # each set of pods that is tried decides all of them
     default=1,
     show_default=True,
     metavar="N",
@@ -109,7 +109,7 @@ jobs_option = click.option("--move-jobs", is_flag=True, help="Move pods of Jobs 
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     default=600.0,
     show_default=True,
     metavar="SECONDS",
@@ -159,7 +159,8 @@ def command(  # noqa: PLR0913 - one for each option
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going, on_top=on_top)
     given = Input.of(inventory, source.features)
     placement = given.placement(source.features, decided_by=decided_by)
-    asked = _asked(given, placement, subject, replicas, source, file=file) if subject else []
+    looks = _asked(given, placement, subject, replicas, source, file=file) if subject else []
+    asked = [ToFit(one.pod, one.claims, one.full) for one in looks]
     classes = placement.cluster.fleet.classes
     if class_name and class_name not in classes:
         stop(f"--largest: there is no DeviceClass {class_name}{did_you_mean(class_name, classes)}")
@@ -169,7 +170,8 @@ def command(  # noqa: PLR0913 - one for each option
     before = given.devices_of(placement)[0] if output == PAGE else []
     defrag = Defragmentation(placement.cluster, rules, SearchLimits(max_moves))
     if subject:
-        text, answer = _words(subject, asked), defrag.fit(asked)
+        refused = next((one.result.reason for one in looks if isinstance(one.result, UnplacedPod)), "")
+        text, answer = _words(subject, asked), refused_answer(refused) if refused else defrag.fit(asked)
     elif class_name:
         answer = defrag.largest(class_name)
         more = "" if answer.plan is not None else "more than "
@@ -207,18 +209,16 @@ def _words(subject: str, asked: Sequence[ToFit]) -> str:
 
 def _asked(  # noqa: PLR0913 - what is read, and what of it is asked for
     given: Input, placement: Placement, subject: str, replicas: int, source: ClusterSource, *, file: FileToFit | None
-) -> list[ToFit]:
-    """The pods and claims that are to fit."""
+) -> list[PodToPlace]:
+    """The pods and claims that are to fit, decided where a node can be asked."""
     looks = [] if file else _looks(given, placement, subject, source.shown)
     if replicas > len(looks):
         sought = of_file(given, file, source) if file else of_name(given, subject, source.shown)
         looks += map(sought.copies(placement), range(replicas - len(looks)))
     for look in looks:
-        if look.result is not None:
-            assert isinstance(look.result, UnplacedPod), "what has its place was not looked for"
-            stop(f"{subject} {look.result.reason}")
-        placement.decide(look)
-    return [ToFit(one.pod, one.claims, one.full) for one in looks]
+        if look.result is None:
+            placement.decide(look)
+    return looks
 
 
 def _looks(given: Input, placement: Placement, subject: str, shown: ShownObjects) -> list[PodToPlace]:
@@ -228,12 +228,14 @@ def _looks(given: Input, placement: Placement, subject: str, shown: ShownObjects
         pod = given.pod(key)
         if pod.node_name:
             stop(f"pod {pod} is on node {pod.node_name} already")
+        given.warn_of([pod])
         return [placement.look(pod)]
     if kind == "template":
         return []
     pods, claims = given.users(key)
     if given.claims.objects[key].claim.allocation is not None:
         stop(f"claim {'/'.join(key)} has its devices already")
+    given.warn_of(pods)
     return [*map(placement.look, pods), *map(placement.look_at_claim, claims)]
 
 

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
@@ -111,3 +112,14 @@ class FilePath(click.Path):
         if value == "":
             self.fail("'' names no file", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class NumberRange(click.FloatRange):
+    """The type of options with a number of a range: of nan and inf, click compares, and lets them pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; the command ends with one that cannot be counted with."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a number that can be counted with", param, ctx)
+        return number

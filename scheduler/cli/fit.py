@@ -129,14 +129,14 @@ def command(  # noqa: PLR0913 - one for each option
     if group := _group(given, placement, subject, source, file):
         before = given.devices_of(placement)[0] if output == PAGE else []
         with Progress(doing="fitting") as progress:
-            groups = fit_groups(placement, group, most, lambda number: progress.show(number, number))
+            groups = fit_groups(placement, group, most, progress.show)
         devices = DevicesOfPage(before, *given.devices_of(placement)) if output == PAGE else DevicesOfPage()
         print_report(GroupFitReport(f"group {group}", group, groups, devices), output, source.head)
         sys.exit(BAD_INPUT if inventory.errors else int(groups.number < (most or 1)))
     sought = of_file(given, file, source) if file else of_name(given, subject, shown)
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
-        fitting = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
+        fitting = fit(placement, sought.copies(placement), most, progress.show)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     if shown.selector:
         fitting = fitting.on({node.name for node in inventory.nodes if selects(shown.selector, node.labels)})

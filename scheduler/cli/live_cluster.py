@@ -13,7 +13,7 @@ from scheduler.cli.cluster_source import ClusterAccess
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection, connect
-from scheduler.client.credentials import context_name, context_namespace
+from scheduler.client.credentials import context_namespace
 from scheduler.client.discovery import ListedResource, NotServed, Served, discover, dump
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.input.documents import Place, RawObject
@@ -56,10 +56,9 @@ async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Se
     Raises NotConfigured, NotServed, CallFailed.
     """
     kubeconfig = Path(access.kubeconfig) if access.kubeconfig else None
-    context = await asyncio.to_thread(context_name, kubeconfig, access.context or None, os.environ, Path.home())
     async with connect(kubeconfig=kubeconfig, context=access.context or None) as connection:
         served = await discover(connection)
-        where = f"context {context}" if context else "the cluster of this pod"
+        where = f"context {connection.context}" if connection.context else "the cluster of this pod"
         print_to_stderr([f"reading {where}: {connection.server}, {served.release_text}"])
         yield connection, served, where
 

@@ -19,7 +19,7 @@ from scheduler.defrag.search import MovePlan
 from scheduler.defrag.targets import Way
 from scheduler.input.inventory import Inventory
 from scheduler.offline.placement import PlacedPod, unused_claims
-from scheduler.output.input_report import unchecked_namespaces
+from scheduler.output.input_report import unchecked_namespaces, unseen_pods
 from scheduler.output.plan_report import PlanReport, RemovalReport
 from scheduler.output.report import PAGE
 from scheduler.planning.node_groups import InvalidGroups, groups_of
@@ -93,12 +93,16 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--remove takes nodes away: leave out --node-groups, --like and --objective.")
     if not remove and (movable or move_jobs):
         raise click.UsageError("--movable and --move-jobs need --remove: no pod moves to nodes that are added.")
+    if not remove and not source.shown.is_everything:
+        raise click.UsageError("A plan is for all that is pending: -n needs --remove, and -l selects nothing.")
+    if source.shown.query:
+        raise click.UsageError("-l selects nothing here: --movable selects the pods that may move.")
     features = source.features
     inventory = inventory_of(source.objects(), overlays, features, keep_going=keep_going)
     if remove:
         rules = MoveRules(move_jobs, None, tuple(movable), source.shown.namespace)
         is_any = _removed(Input.of(inventory, features), source, rules, decided_by, output)
-        sys.exit(BAD_INPUT if inventory.errors else int(not is_any))
+        sys.exit(BAD_INPUT if inventory.errors else int(not is_any or bool(inventory.unseen)))
     try:
         groups = groups_of(file, like, inventory, features)
     except InvalidGroups as invalid:
@@ -114,9 +118,7 @@ def command(  # noqa: PLR0913 - one for each option
         return World(placement, enlarged.pending, unused_claims(enlarged.claims, enlarged.pods))
 
     with Progress(doing="planning") as progress:
-        plan = NodePlanner(
-            inventory, groups, Objective(objective), world_of, lambda tried: progress.show(tried, tried)
-        ).plan()
+        plan = NodePlanner(inventory, groups, Objective(objective), world_of, progress.show).plan()
     report = PlanReport(plan, Objective(objective))
     if output == PAGE:
         before, _, _ = given.devices_of(given.placement(features, decided_by=decided_by))
@@ -130,6 +132,7 @@ def command(  # noqa: PLR0913 - one for each option
 def _removed(given: Input, source: ClusterSource, rules: MoveRules, decided_by: DecidedBy, output: str) -> bool:
     """Print which nodes could go; whether there is any."""
     given.warn_of(given.pods)
+    print_to_stderr(unseen_pods(has_bound_pods=given.inventory.has_bound_pods))
     placement = given.placement(source.features, decided_by=decided_by)
     results = placement.run(given.pending, [], lambda _done, _all: None)
     placed = [one.pod for one in results if isinstance(one, PlacedPod) and one.pod is not None]
@@ -138,7 +141,7 @@ def _removed(given: Input, source: ClusterSource, rules: MoveRules, decided_by: 
     pending = frozenset(pod.uid for pod in placed) - bound
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="looking for nodes that can go") as progress:
-        plan = NodeRemover(placement.cluster, rules, pending, report=lambda done: progress.show(done, done)).plan()
+        plan = NodeRemover(placement.cluster, rules, pending, report=progress.show).plan()
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     report = RemovalReport(plan)
     if output == PAGE:

@@ -60,8 +60,8 @@ class Progress:
             click.echo("\r\033[K", nl=False, err=True, color=True)
         self._is_shown = False
 
-    def show(self, done: float, total: int) -> None:
-        """So many are done of so many; a share of one only in a bar."""
+    def show(self, done: float, total: int | None = None) -> None:
+        """So many are done of so many, None where nobody knows; a share of one only in a bar, which has a total."""
         now = self._clock()
         self._begin = self._begin or (now, done)
         if now < self._next:
@@ -71,7 +71,9 @@ class Progress:
         if self._has_bar and not is_terminal:
             return
         self._is_shown = True
-        text = self._bar(now, done, total) if self._has_bar else f"{self._doing}: {done} of {total}"
+        text = f"{self._doing}: {done} {'so far' if total is None else f'of {total}'}"
+        if self._has_bar and total is not None:
+            text = self._bar(now, done, total)
         # What wipes the line is no colour, and is kept where colours are not wanted.
         click.echo(f"\r\033[K{text}" if is_terminal else text, nl=not is_terminal, err=True, color=is_terminal)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TextIO, cast
 
 from allocator.gates import RELEASES, Features
 from allocator.outcome import PolicyFailed
@@ -21,9 +22,10 @@ from allocator.policies.own import names_a_class
 from allocator.policies.power import PUBLISHED
 from allocator.words import and_more, counted
 from scheduler import garbage
-from scheduler.cli.ending import print_to_stderr
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import DecidedBy, Input, decided_by, inventory_of
 from scheduler.core_v1.node import PriorityClass
+from scheduler.defrag.search import DefragTerms
 from scheduler.input.documents import STDIN, Finding, manifests_below, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Priorities
@@ -31,7 +33,6 @@ from scheduler.output.input_report import MAX_REPORTED
 from scheduler.plugins.profile import ONLY_FILTERS, Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential, InvalidWorkload, Poisson, Rows
-from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.openb import GATES, Openb
 from scheduler.simulation.power_models import read_power_models
 from scheduler.simulation.result import Scenario
@@ -412,10 +413,14 @@ def _warnings_of(file: str, found: Sequence[Finding]) -> Iterator[str]:
 
 
 def _inventory(plan: Plan, what_if: str, nodes_scale: float) -> Inventory:
-    parts = what_if.split(",") if what_if else []
-    files = tuple(one for one in parts if not is_change(one))
-    inventory = _openb_inventory(plan, files) if plan.is_openb else _read(plan, files)
-    return _changed(inventory, [one for one in parts if is_change(one)], nodes_scale)
+    inventory = _unchanged(plan, what_if)
+    return _changed(inventory, [one for one in what_if.split(",") if is_change(one)], nodes_scale)
+
+
+def _unchanged(plan: Plan, what_if: str) -> Inventory:
+    """The input with the objects of a what-if, and without its changes."""
+    files = tuple(one for one in what_if.split(",") if one and not is_change(one))
+    return _openb_inventory(plan, files) if plan.is_openb else _read(plan, files)
 
 
 @lru_cache(maxsize=2)
@@ -442,9 +447,9 @@ def require_usable(plan: Plan, cases: Sequence[Case]) -> None:
 
     Before any scenario runs. A what-if evicts pods: something can happen with it, and nothing without it.
     """
-    fleets = {(one.variant.what_if, one.variant.nodes_scale): None for one in cases}
+    fleets = _fleets(cases)
     with _failing(), _silenced():
-        for what_if, nodes_scale in sorted(fleets):
+        for what_if, nodes_scale in fleets:
             _inventory(plan, what_if, nodes_scale)
         if not any(start_of(plan, *fleet).has_events for fleet in fleets):
             raise InvalidWorkload(NOTHING)
@@ -453,6 +458,51 @@ def require_usable(plan: Plan, cases: Sequence[Case]) -> None:
         for arrivals, seed in sorted({(one.variant.arrivals, one.seed) for one in cases}):
             if arrivals.startswith(ORDER):
                 _order(Path(arrivals.removeprefix(ORDER)), seed, start)
+
+
+def _fleets(cases: Iterable[Case]) -> list[tuple[str, float]]:
+    """What the scenarios begin with: each what-if with each scale."""
+    return sorted({(one.variant.what_if, one.variant.nodes_scale) for one in cases})
+
+
+def report_input(plan: Plan, cases: Sequence[Case]) -> None:
+    """Print what is to be said of the input, and what only a what-if beside it adds. As `start_of`."""
+    first, said = cases[0].variant, _KeptStderr(sys.stderr)
+    with redirect_stderr(cast(TextIO, said)):
+        start_of(plan, first.what_if, first.nodes_scale)
+    for what_if in dict.fromkeys(case.variant.what_if for case in cases[1:] if case.files):
+        try:
+            with redirect_stderr(io.StringIO()) as text:
+                start_of(plan, what_if, first.nodes_scale)
+        except (SystemExit, ValueError):  # which `require_usable` reports
+            return
+        lines = text.getvalue().splitlines()
+        print_to_stderr(line for line in lines if line not in said.lines)
+        said.lines.update(lines)
+
+
+class _KeptStderr(io.TextIOBase):
+    """Standard error, of which the lines are kept."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.lines: set[str] = set()
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self.lines.update(text.splitlines())
+        return self._stream.write(text)
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+
+def input_code(plan: Plan, cases: Iterable[Case]) -> int:
+    """The exit code where all scenarios ran: what they began with may have errors, or pods that are not known."""
+    with _silenced():
+        inventories = [_unchanged(plan, what_if) for what_if in dict.fromkeys(case.variant.what_if for case in cases)]
+    if any(one.errors for one in inventories):
+        return BAD_INPUT
+    return int(any(one.unseen for one in inventories))
 
 
 def _dump_start(inventory: Inventory, given: Input) -> Start:

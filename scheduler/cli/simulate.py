@@ -18,7 +18,7 @@ from allocator.words import counted, whole_number
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
-from scheduler.cli.ending import FilePath, print_to_stderr, stop
+from scheduler.cli.ending import FilePath, NumberRange, print_to_stderr, stop
 from scheduler.cli.inputs import (
     POLICY,
     groups_option,
@@ -43,17 +43,18 @@ from scheduler.cli.scenarios import (
     ScenarioFailed,
     Variant,
     gates_in_force,
+    input_code,
     planned,
+    report_input,
     require_usable,
-    start_of,
 )
+from scheduler.defrag.search import DefragTerms
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
 from scheduler.output.report import JSON, PAGE, TEXT
 from scheduler.output.simulation_report import CSV, SimulationReport
 from scheduler.simulation.changes import is_change, unknown_change
 from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
-from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.power_models import read_power_models
 from scheduler.simulation.result import Scenario, SimulationResult
 
@@ -62,7 +63,8 @@ _SET = "set"
 
 _EPILOG = """
 \b
-Exit codes: 0 if all scenarios ran, 1 if --compare finds a difference, 2 for invalid input.
+Exit codes: 0 if all scenarios ran, 1 if --compare finds a difference, or an object of an unknown kind has claims; 2 for
+invalid input.
 
 \b
 Examples:
@@ -251,7 +253,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 )
 @click.option(
     "--move-cost",
-    type=click.FloatRange(0),
+    type=NumberRange(0),
     default=0.0,
     show_default=True,
     metavar="SECONDS",
@@ -363,7 +365,8 @@ def command(  # noqa: PLR0913 - one for each option
     try:
         recorded = [read_record(file) for file in records]
         with on_cluster(address) if address else nullcontext(on_this_machine(jobs or os.cpu_count() or 1)) as runner:
-            result = _result(planned(plan, cases), cases, runner, folder, resumes=resume)
+            plan = planned(plan, cases)
+            result = _result(plan, cases, runner, folder, resumes=resume)
     except ScenarioFailed as error:
         stop(*error.args)
     except ValueError as error:
@@ -371,8 +374,8 @@ def command(  # noqa: PLR0913 - one for each option
     except OSError as error:
         stop(f"{error.filename}: {error.strerror}")
     print_report(SimulationReport(result), output, page_head(paths, features))
-    if recorded:
-        _compare(recorded, result, Path(plan.trace).stem)
+    differs = _differs(recorded, result, Path(plan.trace).stem) if recorded else False
+    sys.exit(input_code(plan, cases) or int(differs))
 
 
 def _result(
@@ -381,7 +384,7 @@ def _result(
     """Of all scenarios, in the order of their cases. Raises ScenarioFailed, ValueError."""
     if folder:
         _require_apart(folder, plan.files)
-    start_of(plan, cases[0].variant.what_if, cases[0].variant.nodes_scale)  # warnings and errors of the input first
+    report_input(plan, cases)
     if plan.power_models:
         read_power_models(plan.power_models)
     require_usable(plan, cases)
@@ -452,7 +455,8 @@ def _full_name(name: str) -> str:
     return name if "/" in name else f"default/{name}"
 
 
-def _compare(records: Sequence[Record], result: SimulationResult, workload: str) -> None:
+def _differs(records: Sequence[Record], result: SimulationResult, workload: str) -> bool:
+    """Whether a curve differs from a recorded one; the differences are printed."""
     try:
         comparisons = [compare(one, result.scenarios, workload) for one in records]
     except InvalidRecord as error:
@@ -460,4 +464,4 @@ def _compare(records: Sequence[Record], result: SimulationResult, workload: str)
     differences = [line for one in comparisons for line in one.differences]
     print_to_stderr([*differences, *(line for one in comparisons for line in one.unrecorded)])
     print_to_stderr([f"{sum(one.equal for one in comparisons)} curves equal, {len(differences)} differ"])
-    sys.exit(int(bool(differences)))
+    return bool(differences)

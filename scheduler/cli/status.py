@@ -13,7 +13,7 @@ from allocator.limits import TenantLimit
 from allocator.status import Membership, largest_claim, pool_statuses
 from scheduler.cli.claims import claims_of, claims_report, print_claims
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
-from scheduler.cli.ending import BAD_INPUT, FilePath, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, FilePath, NumberRange, print_to_stderr, stop
 from scheduler.cli.inputs import Input, InputSource, decided_by, groups_option, input_options
 from scheduler.cli.printing import after_delay, page_option, print_report
 from scheduler.cli.watching import updates_of
@@ -69,7 +69,7 @@ Examples:
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
+    type=NumberRange(min=0.1),
     default=1,
     show_default=True,
     metavar="SECONDS",

@@ -7,6 +7,7 @@ asks, but nothing else is, because only the caller knows what a second write wou
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.client.rest import RESTClientObject
 
 from allocator.api.versions import Json
@@ -206,6 +208,7 @@ class Connection:
         self._limit = limit
         self._may_send = may_send
         self.server = str(credentials.configuration.host).rstrip("/")
+        self.context = credentials.context
 
     def only_while(self, may_send: Callable[[], bool]) -> "Connection":
         """The same connection, whose calls raise Withheld while they may not be sent.
@@ -416,8 +419,9 @@ async def connect(
     try:
         pool = RESTClientObject(credentials.configuration, maxsize=_NO_LIMIT)
     except OSError as error:  # ssl's are among them
-        fields = "certificate-authority, client-certificate or client-key"
-        raise NotConfigured(f"{fields} of the kubeconfig are invalid: {error}") from error
+        problem = _certificate_problem(credentials.configuration, error)
+        credentials.close()
+        raise NotConfigured(problem) from error
     try:
         connector = pool.pool_manager.connector
         assert connector is not None
@@ -426,6 +430,16 @@ async def connect(
     finally:
         credentials.close()
         await pool.close()
+
+
+def _certificate_problem(configuration: Configuration, error: OSError) -> str:
+    """Which file of a kubeconfig does not hold what it should; the error names none."""
+    try:
+        ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    except OSError:
+        return f"certificate-authority of the kubeconfig holds no certificates in PEM: {error}"
+    fields = "client-certificate and client-key of the kubeconfig hold no certificate in PEM with its key"
+    return f"{fields}: {error}"
 
 
 def _route(credentials: Credentials, pool: RESTClientObject) -> Route:

@@ -17,21 +17,20 @@ import tempfile
 import threading
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import urlsplit
 
-import yaml
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import load_incluster_config
-from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
+from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
 from scheduler.client.errors import LASTS_S, NotConfigured
+from scheduler.client.kubeconfig import KubeContext, address_problem, context_of, files_of, nothing_found
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 
 # Programs that provide credentials: the exec plugin of a kubeconfig, and gcloud's for the older provider `gcp`.
@@ -231,7 +230,6 @@ RENEW_S = 60.0
 EARLY = timedelta(minutes=5)
 """So long before it expires what a plugin gave is renewed."""
 
-_HOME = Path(".kube") / "config"
 _LOG = logging.getLogger(__name__)
 
 Load = Callable[[bool], None]
@@ -241,11 +239,15 @@ Load = Callable[[bool], None]
 class Credentials:
     """What is sent with each call, kept fresh. configuration: the library's, with address, TLS and proxy.
 
-    load: brings it up to date. trouble: why that failed the last time; empty where it did not.
+    load: brings it up to date. trouble: why that failed the last time; empty where it did not. context: of the
+    kubeconfig; empty for the service account of a pod.
     """
 
-    def __init__(self, configuration: Configuration, load: Load, programs: Programs, files: InlineFiles) -> None:
+    def __init__(
+        self, configuration: Configuration, load: Load, programs: Programs, files: InlineFiles, context: str = ""
+    ) -> None:
         self.configuration = configuration
+        self.context = context
         self.trouble = ""
         self._refused: tuple[float, float] | None = None
         self._load = load
@@ -351,10 +353,8 @@ async def beside(work: Callable[[], None]) -> None:
 class _Loader(KubeConfigLoader):
     """The library's, with programs that end, and without temporary files."""
 
-    def __init__(  # Any: the library's own node
-        self, config: Any, context: str | None, programs: Programs, files: InlineFiles
-    ) -> None:
-        super().__init__(config, context, self._gcloud, config_base_path=None)
+    def __init__(self, config: Mapping[str, Any], programs: Programs, files: InlineFiles) -> None:
+        super().__init__(config, None, self._gcloud, config_base_path=None)
         self._programs = programs
         self._files = files
         self._lasts_until: datetime | None = None
@@ -405,15 +405,15 @@ async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[st
 
     context: of the kubeconfig; its current one by default.
     """
-    files = _files(kubeconfig, environ, home)
+    files = files_of(kubeconfig, environ, home)
     if not files and "KUBERNETES_SERVICE_HOST" not in environ:
-        raise NotConfigured(_nothing_found(home))
+        raise NotConfigured(nothing_found(home))
+    chosen = await asyncio.to_thread(context_of, files, context) if files else None
     configuration, programs, inline = Configuration(), Programs(), InlineFiles()
     try:
-        if files:
-            load_again = _of_kubeconfig(files, context, configuration, programs, inline)
-        else:
-            load_again = _of_pod(configuration)
+        load_again = (
+            _of_kubeconfig(chosen, configuration, programs, inline) if chosen is not None else _of_pod(configuration)
+        )
         await beside(lambda: load_again(False))
         _require_addresses(configuration)
     except Exception as error:
@@ -423,47 +423,27 @@ async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[st
         programs.close()
         inline.close()
         raise
-    return Credentials(configuration, load_again, programs, inline)
-
-
-def context_name(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], home: Path) -> str:
-    """The context that `load` uses; empty for the service account of a pod. Raises NotConfigured."""
-    files = _files(kubeconfig, environ, home)
-    if context or not files:
-        return context or ""
-    try:
-        config = KubeConfigMerger(files).config
-        return str(config["current-context"]) if config is not None else ""
-    except Exception as error:
-        raise NotConfigured(f"{files}: {_problem(error)}") from error
+    return Credentials(configuration, load_again, programs, inline, chosen.name if chosen is not None else "")
 
 
 def context_namespace(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], home: Path) -> str:
     """The namespace of that context, or of the pod that this runs in; `default` without one. Raises NotConfigured."""
-    files = _files(kubeconfig, environ, home)
-    if not files:
-        return _NAMESPACE_OF_POD.read_text().strip() if _NAMESPACE_OF_POD.is_file() else DEFAULT_NAMESPACE
-    try:
-        config: Any = KubeConfigMerger(files).config  # Any: nodes of the library, which know no types
-        entry = config["contexts"].get_with_name(context or config["current-context"])["context"]
-        return str(entry.safe_get("namespace") or DEFAULT_NAMESPACE)
-    except Exception as error:
-        raise NotConfigured(f"{files}: {_problem(error)}") from error
+    if files := files_of(kubeconfig, environ, home):
+        return context_of(files, context).namespace
+    return _NAMESPACE_OF_POD.read_text().strip() if _NAMESPACE_OF_POD.is_file() else DEFAULT_NAMESPACE
 
 
-def _of_kubeconfig(
-    files: str, context: str | None, configuration: Configuration, programs: Programs, inline: InlineFiles
-) -> Load:
+def _of_kubeconfig(context: KubeContext, configuration: Configuration, programs: Programs, inline: InlineFiles) -> Load:
     # The user's file is left as it is: the library could write renewed tokens into it.
-    loader = _Loader(KubeConfigMerger(files).config, context, programs, inline)
+    loader = _Loader(context.as_config(), programs, inline)
     return lambda is_forced: loader.load(configuration, is_forced=is_forced)
 
 
 def _require_addresses(configuration: Configuration) -> None:
     """Raises ValueError where the API server, or the proxy on the way to it, cannot be called."""
-    if problem := _address_problem(str(configuration.host)):
+    if problem := address_problem(str(configuration.host)):
         raise ValueError(f"server: {problem}")
-    if configuration.proxy and (problem := _address_problem(str(configuration.proxy))):
+    if configuration.proxy and (problem := address_problem(str(configuration.proxy))):
         raise ValueError(f"proxy-url: {problem}")
 
 
@@ -480,119 +460,4 @@ def _problem(error: Exception) -> str:
         return "is not a valid kubeconfig"
     if isinstance(error, TimeoutError):
         return f"nothing came within {PLUGIN_S:g} s"
-    return str(error)
-
-
-def _files(kubeconfig: Path | None, environ: Mapping[str, str], home: Path) -> str:
-    """The kubeconfigs to read, as the library takes them: one, or several with the separator of PATH; "" for none.
-
-    Raises NotConfigured where one of them is no kubeconfig.
-    """
-    if kubeconfig is not None:
-        if not os.path.isfile(kubeconfig):  # noqa: PTH113 - a name that is too long is no error for it
-            raise NotConfigured(f"kubeconfig {kubeconfig} is not a file")
-        files = str(kubeconfig)
-    elif named := environ.get("KUBECONFIG"):
-        if not (files := _existing(named)):
-            raise NotConfigured(f"KUBECONFIG {named} is not a file")
-    else:
-        files = str(home / _HOME) if os.path.isfile(home / _HOME) else ""  # noqa: PTH113 - the same
-    if problem := next(_problems_of_files(files), ""):
-        raise NotConfigured(problem)
-    return files
-
-
-# What is wrong with a kubeconfig, in words: the library that reads it trusts the file to be one, and stumbles.
-#
-# Source: k8s.io/client-go/tools/clientcmd/api/v1 Config.
-
-
-_ENTRIES: Mapping[str, str] = {"clusters": "cluster", "users": "user", "contexts": "context"}
-"""The lists of a kubeconfig, and what an entry of each holds beside its name."""
-
-_TEXTS: Mapping[str, tuple[str, ...]] = {
-    "cluster": ("server", "certificate-authority", "proxy-url", "tls-server-name", "certificate-authority-data"),
-    "user": (
-        *("token", "tokenFile", "username", "password"),
-        *("client-certificate", "client-key", "client-certificate-data", "client-key-data"),
-    ),
-    "context": ("cluster", "user", "namespace"),
-}
-_ADDRESSES = ("http", "https")
-
-
-def _existing(paths: str) -> str:
-    """Those of the files that are there, separated as they were: as for kubectl, a list may name files to come."""
-    return os.pathsep.join(path for path in paths.split(os.pathsep) if path and os.path.exists(_place(path)))  # noqa: PTH110
-
-
-def _problems_of_files(paths: str) -> Iterator[str]:
-    """What is wrong with each of the files, with its name; nothing where the library can read them."""
-    for path in filter(None, paths.split(os.pathsep)):
-        if problem := _problem_of_file(_place(path)):
-            yield f"{path}: {problem}"
-
-
-def _place(path: str) -> Path:
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - as the library has it: an unknown user's home is no error
-
-
-def _problem_of_file(file: Path) -> str:
-    try:
-        raw = yaml.safe_load(file.read_bytes())
-    except OSError as error:
-        return f"cannot be read: {error.strerror or error}"
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        return (
-            f"is not valid YAML: {f'line {mark.line + 1}, column {mark.column + 1}: ' if mark else ''}{error.problem}"
-        )
-    except (ValueError, yaml.YAMLError, RecursionError):  # of what is no text, or nested without end
-        return "is not valid YAML"
-    if not isinstance(raw, dict):
-        return "is not a valid kubeconfig: must be an object"
-    problem = next(_problems_of_kubeconfig(raw), "")
-    return f"is not a valid kubeconfig: {problem}" if problem else ""
-
-
-def _problems_of_kubeconfig(raw: Mapping[str, object]) -> Iterator[str]:
-    if not isinstance(raw.get("current-context"), str | None):
-        yield "current-context: must be a string"
-    for name, inner in _ENTRIES.items():
-        entries = raw.get(name)
-        if not isinstance(entries, list | None):
-            yield f"{name}: must be a list"
-            return
-        for position, entry in enumerate(entries or ()):
-            yield from _problems_of_entry(f"{name}[{position}]", entry, inner)
-
-
-def _problems_of_entry(path: str, entry: object, inner: str) -> Iterator[str]:
-    if not isinstance(entry, dict):
-        yield f"{path}: must be an object"
-    elif not isinstance(entry.get("name"), str):
-        yield f"{path}.name: is required, as a string"
-    elif not isinstance(fields := entry.get(inner), dict | None):
-        yield f"{path}.{inner}: must be an object"
-    else:
-        for field in _TEXTS[inner]:
-            value = (fields or {}).get(field)
-            if not isinstance(value, str | None):
-                yield f"{path}.{inner}.{field}: must be a string"
-
-
-def _address_problem(url: str) -> str:
-    """Why the address of a server or proxy cannot be called; empty where it can be tried."""
-    try:
-        parts = urlsplit(url)
-        is_whole = parts.scheme in _ADDRESSES and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none, or brackets without an address
-        is_whole = False
-    return "" if is_whole and url.isprintable() else f"{url!r:.80} is no address such as https://10.0.0.1:6443"
-
-
-def _nothing_found(home: Path) -> str:
-    return (
-        f"no API server is configured: give --kubeconfig, set KUBECONFIG, or provide {home / _HOME}; "
-        "in a pod, its service account is used (KUBERNETES_SERVICE_HOST is not set here)"
-    )
+    return f"{error.filename}: {_said(error)}" if isinstance(error, OSError) and error.filename else str(error)

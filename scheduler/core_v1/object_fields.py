@@ -34,6 +34,7 @@ _MAPS = MAPS | {
 _MESSAGES: Mapping[str, str] = {
     "string_type": "must be a string",
     "int_type": "must be an integer",
+    "float_type": "must be a number",
     "greater_than": "must be greater than {gt:.10g}",
     "greater_than_equal": "must be at least {ge:.10g}",
     "less_than_equal": "must be at most {le:.10g}",

@@ -287,7 +287,9 @@ class _GateFields(ObjectFields):
     name: str
 
 
-class _PodClaimFields(ObjectFields):
+class ClaimEntryFields(ObjectFields):
+    """An entry of spec.resourceClaims."""
+
     name: str
     source: object = None  # up to Kubernetes 1.30, around the other two
     resourceClaimName: str | None = None  # noqa: N815 - the API's name
@@ -316,7 +318,7 @@ class _PodSpecFields(ObjectFields):
     schedulingGroup: _GroupFields | None = None  # noqa: N815 - the API's name
     workloadRef: _WorkloadRefFields | None = None  # noqa: N815 - of Kubernetes 1.35, in its place
     schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
-    resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
+    resourceClaims: list[ClaimEntryFields] | None = None  # noqa: N815 - the API's name
     initContainers: list[ContainerFields] | None = None  # noqa: N815 - the API's name
     containers: list[ContainerFields] | None = None
     resources: ResourcesFields | None = None
@@ -331,7 +333,7 @@ class _PodFields(ObjectFields):
 
 class _OwnSpecFields(ObjectFields):
     nodeName: str | None = None  # noqa: N815 - the API's name
-    resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
+    resourceClaims: list[ClaimEntryFields] | None = None  # noqa: N815 - the API's name
 
 
 class _OwnFields(ObjectFields):
@@ -390,7 +392,7 @@ def _has_errors(fields: _OwnFields) -> bool:
     errors = (
         metadata_errors(fields.metadata),
         _optional_name_error("spec.nodeName", fields.spec.nodeName),
-        _claims_errors(fields.spec.resourceClaims or ()),
+        claim_entry_errors("spec.resourceClaims", fields.spec.resourceClaims or ()),
         _status_errors(fields.status),
     )
     return any(True for found in errors for _ in found)
@@ -547,7 +549,13 @@ def _spec_errors(spec: _PodSpecFields) -> Iterator[FieldError]:
         yield from _toleration_errors(f"spec.tolerations[{position}]", toleration)
     for position, gate in enumerate(spec.schedulingGates or ()):
         yield from name_error(f"spec.schedulingGates[{position}].name", gate.name, names.label_key)
-    yield from _claims_errors(spec.resourceClaims or ())
+    for position, name in duplicates(gate.name for gate in spec.schedulingGates or ()):
+        yield FieldError(f"spec.schedulingGates[{position}].name", name, "must be unique")
+    if spec.schedulingGroup:
+        yield from name_error(
+            "spec.schedulingGroup.podGroupName", spec.schedulingGroup.podGroupName or "", names.long_name
+        )
+    yield from claim_entry_errors("spec.resourceClaims", spec.resourceClaims or ())
     entries = frozenset(claim.name for claim in spec.resourceClaims or ())
     for path, containers in (("spec.initContainers", spec.initContainers), ("spec.containers", spec.containers)):
         yield from resource_errors(path, containers or ())
@@ -558,11 +566,12 @@ def _spec_errors(spec: _PodSpecFields) -> Iterator[FieldError]:
     yield from amount_errors("spec.overhead", spec.overhead or {})
 
 
-def _claims_errors(claims: Sequence[_PodClaimFields]) -> Iterator[FieldError]:
+def claim_entry_errors(path: str, claims: Sequence[ClaimEntryFields]) -> Iterator[FieldError]:
+    """The problems of the claims of a pod or a group. path: of their list."""
     for position, claim in enumerate(claims):
-        yield from _entry_errors(f"spec.resourceClaims[{position}]", claim)
+        yield from _entry_errors(f"{path}[{position}]", claim)
     for position, name in duplicates(claim.name for claim in claims):
-        yield FieldError(f"spec.resourceClaims[{position}].name", name, "must be unique")
+        yield FieldError(f"{path}[{position}].name", name, "must be unique")
 
 
 def _affinity_errors(fields: _PodNodeAffinityFields | None) -> Iterator[FieldError]:
@@ -599,7 +608,7 @@ def _toleration_errors(path: str, toleration: _PodTolerationFields) -> Iterator[
         yield FieldError(f"{path}.effect", toleration.effect, "must be NoExecute where there are tolerationSeconds")
 
 
-def _entry_errors(path: str, claim: _PodClaimFields) -> Iterator[FieldError]:
+def _entry_errors(path: str, claim: ClaimEntryFields) -> Iterator[FieldError]:
     yield from name_error(f"{path}.name", claim.name, names.short_name)
     if claim.source is not None:
         yield FieldError(f"{path}.source", claim.source, "was removed in Kubernetes 1.31: set its field next to name")

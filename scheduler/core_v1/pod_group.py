@@ -3,10 +3,14 @@
 Source: k8s.io/api scheduling v1beta1, v1alpha3 and v1alpha2; KEP-4671, KEP-5729 for resourceClaims.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from allocator.api.findings import FieldError
+from typing_extensions import TypedDict
+
+from allocator.api.findings import FieldError, Findings, UnknownField
+from allocator.api.schema import Reader, advice_on_place
+from allocator.api.schema import typed as typed_dict
 from scheduler.core_v1.group_terms import annotations_read
 from scheduler.core_v1.object_fields import (
     AnnotatedFields,
@@ -15,13 +19,16 @@ from scheduler.core_v1.object_fields import (
     metadata_errors,
     typed,
 )
-from scheduler.core_v1.pod import DEFAULT_NAMESPACE, PodClaim
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE, ClaimEntryFields, PodClaim, claim_entry_errors
 
 SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 """The condition of a group: the first in v1alpha2, the other one later."""
 
 COMPOSITE_SCHEDULED = "CompositePodGroupInitiallyScheduled"
 """That of a CompositePodGroup."""
+
+MOST_CLAIMS = 4
+"""Of a group."""
 
 ALL_TOGETHER = "PodGroup"
 """disruptionMode of v1alpha2 for a group that is evicted whole."""
@@ -118,12 +125,6 @@ class _ConstraintsFields(ObjectFields):
     topology: list[_TopologyFields] | None = None
 
 
-class _GroupClaimFields(ObjectFields):
-    name: str
-    resourceClaimName: str | None = None  # noqa: N815 - the API's name
-    resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
-
-
 class _WorkloadTemplateFields(ObjectFields):
     workloadName: str = ""  # noqa: N815 - the API's name
     templateName: str | None = None  # noqa: N815 - of v1beta1
@@ -137,7 +138,7 @@ class _TemplateRefFields(ObjectFields):
 class _PodGroupSpecFields(ObjectFields):
     schedulingPolicy: _GroupPolicyFields = _GroupPolicyFields()  # noqa: N815 - the API's name
     schedulingConstraints: _ConstraintsFields | None = None  # noqa: N815 - the API's name
-    resourceClaims: list[_GroupClaimFields] | None = None  # noqa: N815 - the API's name
+    resourceClaims: list[ClaimEntryFields] | None = None  # noqa: N815 - the API's name
     disruptionMode: object = None  # noqa: N815 - a word in v1alpha2, an object with one field later
     priorityClassName: str | None = None  # noqa: N815 - the API's name
     priority: Int32 | None = None
@@ -154,7 +155,7 @@ class _GroupConditionFields(ObjectFields):
 
 class _PodGroupStatusFields(ObjectFields):
     conditions: list[_GroupConditionFields] | None = None
-    resourceClaimStatuses: list[_GroupClaimFields] | None = None  # noqa: N815 - the API's name
+    resourceClaimStatuses: list[ClaimEntryFields] | None = None  # noqa: N815 - the API's name
 
 
 class _PodGroupFields(ObjectFields):
@@ -173,7 +174,13 @@ def decode_pod_group(
     metadata, spec = fields.metadata, fields.spec
     gang, by = spec.schedulingPolicy.gang, _workload_of(spec)
     minimum = None if gang is None else gang.minCount or 0
-    if validate and (errors := (*metadata_errors(metadata), *_policy_errors(spec, minimum, "minCount"))):
+    if validate and (
+        errors := (
+            *metadata_errors(metadata),
+            *_policy_errors(spec, minimum, "minCount"),
+            *_claim_errors(spec.resourceClaims or ()),
+        )
+    ):
         return None, errors
     statuses = fields.status.resourceClaimStatuses if fields.status else None
     return PodGroup(
@@ -233,6 +240,12 @@ def decode_composite_pod_group(
     ), ()
 
 
+def _claim_errors(claims: Sequence[ClaimEntryFields]) -> Iterator[FieldError]:
+    yield from claim_entry_errors("spec.resourceClaims", claims)
+    if len(claims) > MOST_CLAIMS:
+        yield FieldError("spec.resourceClaims", claims, f"must not have more than {MOST_CLAIMS} entries")
+
+
 def _policy_errors(spec: _PodGroupSpecFields, minimum: int | None, name: str) -> Iterator[FieldError]:
     policy = spec.schedulingPolicy
     if (policy.basic is None) == (policy.gang is None):
@@ -253,3 +266,118 @@ def _topology(spec: _PodGroupSpecFields) -> tuple[str, ...]:
 
 def _goes_whole(mode: object) -> bool:
     return mode == ALL_TOGETHER or (isinstance(mode, dict) and "all" in mode)
+
+
+# All fields of groups, whatever reads them: kubectl apply refuses others. Nothing is read of a value that is no object.
+
+
+class _TopologyKeyShape(TypedDict):
+    key: object
+
+
+class _ConstraintsShape(TypedDict):
+    topology: list[_TopologyKeyShape]
+
+
+class _GangShape(TypedDict):
+    minCount: object
+
+
+class _PolicyShape(TypedDict):
+    basic: object
+    gang: _GangShape
+
+
+class _ClaimShape(TypedDict):
+    name: object
+    resourceClaimName: object
+    resourceClaimTemplateName: object
+
+
+class _TemplateOfWorkloadShape(TypedDict):
+    workloadName: object
+    podGroupTemplateName: object
+
+
+class _TemplateRefShape(TypedDict):
+    workload: _TemplateOfWorkloadShape
+
+
+class _FirstSpecShape(TypedDict):
+    podGroupTemplateRef: _TemplateRefShape
+    schedulingPolicy: _PolicyShape
+    schedulingConstraints: _ConstraintsShape
+    resourceClaims: list[_ClaimShape]
+    disruptionMode: object
+    priorityClassName: object
+    priority: object
+
+
+class _FirstShape(TypedDict):
+    spec: _FirstSpecShape
+
+
+class _WorkloadRefShape(TypedDict):
+    workloadName: object
+    templateName: object
+
+
+class _SpecShape(TypedDict):
+    parentCompositePodGroupName: object
+    workloadRef: _WorkloadRefShape
+    schedulingPolicy: _PolicyShape
+    schedulingConstraints: _ConstraintsShape
+    resourceClaims: list[_ClaimShape]
+    disruptionMode: object
+    priorityClassName: object
+    priority: object
+    preemptionPolicy: object
+
+
+class _LaterShape(TypedDict):
+    spec: _SpecShape
+
+
+class _GroupGangShape(TypedDict):
+    minGroupCount: object
+
+
+class _CompositePolicyShape(TypedDict):
+    basic: object
+    gang: _GroupGangShape
+
+
+class _CompositeSpecShape(TypedDict):
+    parentCompositePodGroupName: object
+    workloadRef: _WorkloadRefShape
+    schedulingPolicy: _CompositePolicyShape
+    schedulingConstraints: _ConstraintsShape
+    disruptionMode: object
+    priorityClassName: object
+    priority: object
+    preemptionPolicy: object
+
+
+class _CompositeShape(TypedDict):
+    spec: _CompositeSpecShape
+
+
+_FIRST = "scheduling.k8s.io/v1alpha2"
+"""The version of Kubernetes 1.36; those of 1.37 and 1.38 have the same fields."""
+
+_READERS: Mapping[tuple[bool, str], Reader[object]] = {
+    (False, "PodGroup"): Reader(_LaterShape),
+    (True, "PodGroup"): Reader(_FirstShape),
+    (False, "CompositePodGroup"): Reader(_CompositeShape),
+}
+
+
+def unknown_group_fields(raw: Mapping[str, object]) -> Iterator[UnknownField]:
+    """The fields of the spec that the version does not have; none of an object of another kind."""
+    reader = _READERS.get((raw.get("apiVersion") == _FIRST, str(raw.get("kind"))))
+    if reader is None or not isinstance(raw.get("spec"), dict):
+        return
+    findings = Findings()
+    typed_dict(reader, {"spec": raw["spec"]}, findings)
+    for unknown in findings.unknown:
+        yield UnknownField(unknown.path, advice_on_place(unknown.path, reader.type))

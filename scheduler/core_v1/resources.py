@@ -1,8 +1,8 @@
 """Resources of pods and nodes: what containers request, what a node offers, and the fields that ask for claims.
 
 A container with a limit and no request requests its limit, as the API server would default it. Of a pod, only what has
-to do with claims is known in full, since kubectl apply refuses fields of no known name there; of all else, fields are
-left to the API server.
+to do with claims and groups is known in full, since kubectl apply refuses fields of no known name there; of all else,
+fields are left to the API server.
 Source: k8s.io/api core/v1 ResourceRequirements, PodSpec, PodResourceClaim, ResourceClaim; defaults and validation.
 """
 
@@ -210,7 +210,12 @@ class _ClaimOfPod(TypedDict):
     resourceClaimTemplateName: str
 
 
+class _GroupOfPod(TypedDict):
+    podGroupName: str
+
+
 class _SpecWithClaims(TypedDict):
+    schedulingGroup: _GroupOfPod
     resourceClaims: list[_ClaimOfPod]
     containers: list[_ContainerWithClaims]
     initContainers: list[_ContainerWithClaims]
@@ -227,11 +232,19 @@ _LIKE_CLAIMS = frozenset({"resources"})
 """Fields of their own that are like `resourceClaims`."""
 
 
-def unknown_claim_fields(spec: Mapping[str, Any]) -> Iterator[UnknownField]:
-    """The fields that are misplaced or misspelt. spec: of a pod, raw."""
-    for path, name in _unknown(spec):
-        at = f"{path}.{step_text(name)}"
-        yield UnknownField(at, advice_on_place(f"{path}.{name}", _PodWithClaims))
+def unknown_claim_fields(raw: Mapping[str, Any], at: Sequence[str] = ("spec",)) -> Iterator[UnknownField]:
+    """The fields about claims that are misplaced or misspelt. at: the path of a pod's spec in raw."""
+    above, whole = "", ".".join(at)
+    holder: Any = raw
+    for step in at:
+        for name in filter(_is_misplaced, holder):
+            yield UnknownField(f"{above}{step_text(name)}", f"it belongs in {whole}")
+        holder, above = holder.get(step), f"{above}{step}."
+        if not isinstance(holder, dict):
+            return
+    for path, name in _unknown(holder):
+        advice = advice_on_place(f"{path}.{name}", _PodWithClaims).replace("in spec", f"in {whole}", 1)
+        yield UnknownField(f"{whole}{path.removeprefix('spec')}.{step_text(name)}", advice)
 
 
 def _unknown(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -239,6 +252,8 @@ def _unknown(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from (("spec", name) for name in spec if _is_misplaced(name) and name != "resourceClaims")
     for number, entry in enumerate(objects(spec, "resourceClaims")):
         yield from _others(f"spec.resourceClaims[{number}]", entry, _ClaimOfPod)
+    if isinstance(group := spec.get("schedulingGroup"), dict):
+        yield from _others("spec.schedulingGroup", group, _GroupOfPod)
     for field in _CONTAINERS:
         for number, container in enumerate(objects(spec, field)):
             yield from _of_container(f"spec.{field}[{number}]", container)

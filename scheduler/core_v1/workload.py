@@ -242,6 +242,13 @@ def _number_errors(spec: _WorkloadSpecFields) -> Iterator[FieldError]:
             yield FieldError(path, number, "must not be negative")
 
 
+def pod_spec_in(kind: str) -> tuple[str, ...]:
+    """Where the spec of the pod stands. kind: one of KINDS, or Pod."""
+    if kind == "Pod":
+        return ("spec",)
+    return ("spec", *(("jobTemplate", "spec") if kind == "CronJob" else ()), "template", "spec")
+
+
 def _template(kind: str, spec: _WorkloadSpecFields) -> tuple[str, Mapping[str, object] | None]:
     if kind == "CronJob":
         return "spec.jobTemplate.spec.template", spec.jobTemplate.spec.template if spec.jobTemplate else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from allocator.api.allocation import RESULTS_MAX
 from allocator.bits import union
+from allocator.memo import exact
 from allocator.model import Alternative, Claim, Request
 from allocator.outcome import AllocationError
 from allocator.words import counted
@@ -22,6 +23,7 @@ from scheduler.decision.schedule_result import NotPlaced, Placed, ScheduleResult
 from scheduler.decision.time_limits import TooLong
 from scheduler.defrag.movable import Forbidden, Movability, Mover, MoversByNode, MoveRules, RoomNeed
 from scheduler.defrag.targets import EmptyNodes, FittingTarget, Target, TargetPlace, ToFit, Uids, Way
+from scheduler.offline.placement import PodToPlace, order_of
 from scheduler.preemption.victims import least_devices
 from scheduler.state.pods_by_priority import priority_of, violated_of
 
@@ -307,6 +309,11 @@ class DefragAnswer:
         return self.found.plan
 
 
+def refused_answer(reason: str) -> DefragAnswer:
+    """Of a target that waits for something else than room, such as a scheduling gate: no move helps it."""
+    return DefragAnswer(Found(None, is_complete=True, sets=0, decisions=0), hopeless=reason)
+
+
 @contextmanager
 def as_planned(cluster: Cluster, plan: MovePlan) -> Iterator[None]:
     """As if the plan had been carried out, and the target were in its place, until the end of the context."""
@@ -498,3 +505,46 @@ def _has_room(cluster: Cluster, class_name: str, count: int) -> bool:
         return not cycle.refused_everywhere() and bool(cycle.able_by_ask[0])
     except AllocationError:
         return False
+
+
+# Defragmentation in a simulation: when it is done, and which pods move for a pod that waits.
+#
+# The rules are those of `dra defrag`, but for those that only a living cluster knows: every pod of a trace is taken to
+# have a controller that makes it again.
+
+
+_MOST_TARGETS = 4
+"""For so many pods that wait moves are looked for at a time; of pods that ask for the same only for the first."""
+
+_DECISIONS_OF_TARGET = 100
+"""For each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefragTerms:
+    """Moves at most, every so many seconds. cost_s: how much longer a pod runs for each time that it was moved."""
+
+    every_s: float
+    moves: int = 5
+    cost_s: float = 0.0
+
+
+def targets(waiting: Iterable[Pod]) -> Iterator[Pod]:
+    """The pods for which moves are looked for, the most important first."""
+    seen = set[object]()
+    for pod in sorted(waiting, key=order_of):
+        kind = exact([priority_of(pod), pod.namespace, [one.template_name or one.claim_name for one in pod.claims]])
+        if pod.claims and kind not in seen and len(seen) < _MOST_TARGETS:
+            seen.add(kind)
+            yield pod
+
+
+def plan_for(cluster: Cluster, look: PodToPlace, most: int) -> MovePlan | None:
+    """The moves for the pod, if there are any that help. Cost: up to _DECISIONS_OF_TARGET decisions."""
+    assert look.pod is not None, "a claim that no pod uses does not wait"
+    rules = MoveRules(most_priority=priority_of(look.pod), is_simulated=True)
+    movers, _ = Movability(cluster, rules).split()
+    target = FittingTarget(cluster, [ToFit(look.pod, look.claims, look.full)])
+    limits = SearchLimits(most, decisions=_DECISIONS_OF_TARGET, sets=500, steps=10_000, steps_of_more=2_000)
+    plan = MoveSearch(cluster, target, MoversByNode(cluster, movers), limits).run().plan
+    return plan if plan is not None and plan.moves else None

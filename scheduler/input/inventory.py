@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import cel
 from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode, is_decoded
 from allocator.api.allocation import Consumer
-from allocator.api.findings import step_text
+from allocator.api.findings import UnknownField, step_text
 from allocator.api.metadata import Metadata, owner_errors
 from allocator.api.versions import GROUP, SERVED
 from allocator.cluster.node_affinity import NAME_FIELD, is_refused, term_problem
@@ -26,6 +26,7 @@ from scheduler.core_v1.custom_pods import made_template
 from scheduler.core_v1.label_selectors import unknown_words
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
+from scheduler.core_v1.pod_group import unknown_group_fields
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
 from scheduler.core_v1.resources import unknown_claim_fields
@@ -37,6 +38,7 @@ from scheduler.core_v1.workload import (
     decode_embedded,
     decode_workload,
     ephemeral_claims,
+    pod_spec_in,
 )
 from scheduler.input.documents import Finding, FindingReason, Place, RawObject
 from scheduler.input.identity import generated
@@ -336,6 +338,7 @@ class _InventoryReader:
         if workloads:
             for workload in workloads:
                 self._warn_of_senseless(found, kind, workload)
+                self._warn_of_unknown(found, kind, unknown_claim_fields(workload.template.raw))
             self._see(found, kind, tuple(workloads), partial(self._keep_workloads, found, kind, workloads))
         elif errors:
             self.inventory.faults[_key(found.raw, kind)] = "has errors"
@@ -432,6 +435,9 @@ class _InventoryReader:
         keep: Callable[[Typed], None],
     ) -> None:
         decoded, errors = decoder(found.raw)
+        if kind == "Pod" or kind in WORKLOADS:
+            self._warn_of_unknown(found, kind, unknown_claim_fields(found.raw, pod_spec_in(kind)))
+        self._warn_of_unknown(found, kind, unknown_group_fields(found.raw))
         if decoded is None:
             for error in errors:
                 self._error(found.place, subject_of(kind, found.raw), str(error))
@@ -443,10 +449,10 @@ class _InventoryReader:
     def _warn_of_senseless(self, found: RawObject, kind: str, decoded: object) -> None:
         for reason, warning in _senseless(decoded):
             self._warn(found, kind, warning, reason)
-        pod = _pod_in(decoded)
-        spec = pod.raw.get("spec") if pod else None
-        for unknown in unknown_claim_fields(spec) if isinstance(spec, dict) else ():
-            self._warn(found, kind, f"{unknown}; the field is ignored", FindingReason.UNKNOWN_FIELD)
+
+    def _warn_of_unknown(self, found: RawObject, kind: str, unknown: Iterable[UnknownField]) -> None:
+        for misplaced in unknown:
+            self._warn(found, kind, f"{misplaced}; the field is ignored", FindingReason.UNKNOWN_FIELD)
 
     def _see(self, found: RawObject, kind: str, decoded: object, keep: Callable[[], None]) -> None:
         """Remember an object until the end; the later of two copies counts, and another one of its name is an error."""

@@ -174,6 +174,12 @@ def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound
         yield f"warning: free resources are assumed where the input lacks them: {'; '.join(reported)}"
 
 
+def unseen_pods(*, has_bound_pods: bool) -> Iterator[str]:
+    """One line on an input that does not say who is on the nodes, where the answer is about that."""
+    if not has_bound_pods:
+        yield "warning: no Pod of the input has a node: nodes count as empty"
+
+
 def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterator[str]:
     """A line for each extended resource that nothing offers. resources: how many pods ask for each.
 

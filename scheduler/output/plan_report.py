@@ -105,7 +105,7 @@ class PlanReport(PagedReport):
     def _sum(self) -> str:
         plan = self.plan
         number = len(plan.placed)
-        fit = f"{counted(number, 'pod or claim', 'pods and claims')} that are pending fit"
+        fit = counted(number, "pod or claim that is pending fits", "pods and claims that are pending fit")
         if not sum(plan.counts):
             return f"Add no node: {fit}." if number else "Add no node."
         groups = [f"{count} of {group.name}" for group, count in zip(plan.groups, plan.counts, strict=True) if count]

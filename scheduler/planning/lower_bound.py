@@ -370,8 +370,10 @@ class Relaxation:
 
     def least_cost(self, costs: Sequence[Fraction]) -> Fraction | None:
         """What every plan costs at least; None where there is no plan."""
-        solution = self._solve(list(map(float, costs)), [(one.least, one.most) for one in self._groups])
-        return None if solution is None else _rounded_up(solution, costs, self._groups)
+        unit = max(costs) or Fraction(1)  # the solver's errors are absolute: it is given costs of any size as these
+        shares = [cost / unit for cost in costs]
+        solution = self._solve(list(map(float, shares)), [(one.least, one.most) for one in self._groups])
+        return None if solution is None else unit * _rounded_up(solution, shares, self._groups)
 
     def allows(self, counts: Sequence[int]) -> bool:
         """False for a plan that cannot hold."""

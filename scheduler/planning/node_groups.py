@@ -4,6 +4,7 @@ A template is written by hand (`node`, `slices`), is a file with one node, such 
 (`file`), or a node of the input (`like`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from allocator.api import names
+from allocator.api.findings import FieldError
 from allocator.gates import Features
 from allocator.model import Node, Slice
 from allocator.words import did_you_mean
@@ -24,6 +26,12 @@ from scheduler.simulation.changes import ChangingFleet, copy_of
 
 MOST_NODES = 1000
 """Of a group that says nothing else."""
+
+_LARGEST = 10_000
+"""Of a group that says how many: twice as many nodes as a cluster of Kubernetes has."""
+
+_DEAREST = 10**9
+"""The price of a node: of all of them together it can still be told to the digit."""
 
 _CONDITIONS = "node.kubernetes.io/"
 """Taints of a node that is not well; a new one has none of them."""
@@ -38,11 +46,11 @@ class OfferedGroupFields(Section):
 
     name: str
     """What its nodes are called, with a number behind."""
-    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1
+    price: Annotated[float, Field(ge=0, le=_DEAREST, allow_inf_nan=False)] = 1
     """Of one node, in any currency and for any time."""
-    least: Annotated[int, Field(ge=0)] = 0
+    least: Annotated[int, Field(ge=0, le=_LARGEST)] = 0
     """How many nodes are added in any case."""
-    most: Annotated[int, Field(ge=0)] = MOST_NODES
+    most: Annotated[int, Field(ge=0, le=_LARGEST)] = MOST_NODES
     """How many nodes can be added."""
     node: dict[str, Any] | None = None
     """A Node. Any: it is decoded as every object of the input."""
@@ -87,13 +95,15 @@ class OfferedGroup:
 
 def groups_of(file: Path | None, like: Sequence[str], inventory: Inventory, features: Features) -> list[OfferedGroup]:
     """The groups of the file, and one for each of these nodes of the input. Raises InvalidGroups."""
-    fields = _read(file) if file else []
-    fields += [OfferedGroupFields(name=name, like=name) for name in like]
-    if not fields:
+    readers = [_TemplateReader(one, file, inventory, features) for one in (_read(file) if file else ())]
+    alike = (OfferedGroupFields(name=name, like=name) for name in like)
+    readers += (_TemplateReader(one, None, inventory, features) for one in alike)
+    if not readers:
         raise InvalidGroups("there is no node group: name a file with --node-groups, or a node with --like")
-    if double := sorted({one.name for one in fields if sum(one.name == other.name for other in fields) > 1}):
+    counts = Counter(one.fields.name for one in readers)
+    if double := sorted(name for name, count in counts.items() if count > 1):
         raise InvalidGroups(*(f"there are two node groups {name}" for name in double))
-    return [_TemplateReader(one, file, inventory, features).group() for one in fields]
+    return [one.group() for one in readers]
 
 
 def _read(file: Path) -> list[OfferedGroupFields]:
@@ -109,7 +119,7 @@ def _read(file: Path) -> list[OfferedGroupFields]:
 
 @dataclass(frozen=True, slots=True)
 class _TemplateReader:
-    """Makes the group of its fields. file: that of the groups, if there is one. inventory: the input."""
+    """Makes the group of its fields. file: where they stand; None for an option. inventory: the input."""
 
     fields: OfferedGroupFields
     file: Path | None
@@ -119,8 +129,8 @@ class _TemplateReader:
     def group(self) -> OfferedGroup:
         """Raises InvalidGroups."""
         fields = self.fields
-        if problem := names.long_name(fields.name):
-            raise self._invalid(f"name: {problem}")
+        if self.file and (problem := names.long_name(fields.name)):
+            raise InvalidGroups(f"{self.file}: node group {FieldError('name', fields.name, problem)}")
         if fields.least > fields.most:
             raise self._invalid(f"least {fields.least} is more than most {fields.most}")
         if sum((fields.node is not None, bool(fields.file), bool(fields.like))) != 1:
@@ -138,8 +148,8 @@ class _TemplateReader:
     def _like(self) -> tuple[Node, tuple[Slice, ...]]:
         fleet, name = ChangingFleet.of(self.inventory), self.fields.like
         if name not in fleet.nodes:
-            asked = f"node group {self.fields.name}: like" if self.file else "--like"
-            raise InvalidGroups(f"{asked}: there is no node {name!r} in the input{did_you_mean(name, fleet.nodes)}")
+            problem = f"there is no node {name!r} in the input{did_you_mean(name, fleet.nodes)}"
+            raise self._invalid(f"like: {problem}") if self.file else InvalidGroups(f"--like: {problem}")
         return fleet.nodes[name], tuple(fleet.own_slices(name))
 
     def _template(self) -> tuple[Node, tuple[Slice, ...]]:
@@ -170,7 +180,7 @@ class _TemplateReader:
         return (_of_kind("ResourceSlice", one) for one in self.fields.slices)
 
     def _invalid(self, *problems: str) -> InvalidGroups:
-        where = f"{self.file}: " if self.file and not self.fields.like else ""
+        where = f"{self.file}: " if self.file else ""
         return InvalidGroups(*(f"{where}node group {self.fields.name}: {problem}" for problem in problems))
 
 

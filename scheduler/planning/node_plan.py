@@ -250,9 +250,12 @@ class NodePlanner:
         look = self._look(asked)
         if look.result is not None:
             return ()
-        answers = dict(answers_of(self._fresh.placement.cycle(look)))
+        cycle, needs_others = self._fresh.placement.cycle(look), isinstance(asked, Pod) and _needs_others(asked)
+        if cycle.claims_refused_everywhere() or (not needs_others and cycle.refused_everywhere()):
+            return ()
+        answers = dict(answers_of(cycle))
         fitting = [place for place, name in enumerate(self._first_names) if isinstance(answers.get(name), Allocated)]
-        if not fitting and isinstance(asked, Pod) and _needs_others(asked):
+        if not fitting and needs_others:
             return range(len(self._groups))
         return fitting
 
@@ -263,6 +266,8 @@ class NodePlanner:
         if isinstance(look.result, UnplacedPod):
             return NeverFits(name, "", look.result.reason)
         cycle = placement.cycle(look)
+        if refused := cycle.refused_everywhere():
+            return NeverFits(name, "", refused[1])
         answers = placement.with_guilty_operands(cycle, dict(answers_of(cycle)))
         texts = {key: str(one) if isinstance(one, AllocationError) else one for key, one in answers.items()}
         if not texts:

@@ -7,7 +7,6 @@ restarted.
 import asyncio
 import ctypes
 import logging
-import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -17,7 +16,6 @@ from typing import Any
 
 from allocator.gates import Features, UnknownGate
 from scheduler.client.connection import connect
-from scheduler.client.credentials import context_name
 from scheduler.client.discovery import NotServed, Served, ServedSince, discover
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.client.watch_states import HistoryLost
@@ -142,14 +140,13 @@ async def connected(configuration: Common) -> AsyncIterator[Site]:
     kubeconfig = Path(client.kubeconfig) if client.kubeconfig else None
     bindings = configuration.binding_concurrency if isinstance(configuration, Allocating) else 0
     calls = bindings + BESIDE_BINDINGS
-    context = await asyncio.to_thread(context_name, kubeconfig, client.context or None, os.environ, Path.home())
     async with connect(kubeconfig=kubeconfig, context=client.context or None, calls=calls) as connection:
         served = await discover(connection)
         features = _features(configuration, served)
         _LOG.info("connected to %s: %s", connection.server, served)
         _LOG.info("features: %s", features)
         since = ServedSince(connection, served)
-        name = f"context {context}" if context else f"cluster {connection.server}"
+        name = f"context {connection.context}" if connection.context else f"cluster {connection.server}"
         looking = asyncio.create_task(since.run())
         try:
             yield Site(connection, served, features, name, lambda: since.trouble)

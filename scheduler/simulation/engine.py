@@ -17,7 +17,7 @@ from allocator.model import Claim, Node, Slice
 from allocator.outcome import AllocationError, PolicyFailed
 from scheduler.core_v1.pod import Pod, belongs_to_node
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed, ScheduleResult
-from scheduler.defrag.search import MovePlan
+from scheduler.defrag.search import DefragTerms, MovePlan, plan_for, targets
 from scheduler.kinds import BY_MODEL
 from scheduler.offline.group_placement import DecidedGroup, decide_group
 from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlace, Result, UnplacedPod
@@ -32,7 +32,6 @@ from scheduler.preemption.preemption import Preemptor
 from scheduler.queue import PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
-from scheduler.simulation.moves import DefragTerms, plan_for, targets
 from scheduler.state.cluster_changes import ClaimChanged, PodChanged
 from scheduler.state.cluster_changes import Event as Change
 from scheduler.state.pods_by_priority import priority_of

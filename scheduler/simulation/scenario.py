@@ -18,6 +18,7 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_volumes import NO_VOLUMES
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
+from scheduler.defrag.search import DefragTerms
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement, PodToPlace, order_of
@@ -46,7 +47,6 @@ from scheduler.simulation.jobs import (
     scaled,
     with_durations,
 )
-from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.result import Distribution, ExplainedAttempt, FleetSize, Measured, Scenario, distribution
 from scheduler.simulation.trace import Trace
 

@@ -7,7 +7,9 @@ import pytest
 
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import take_inventory
+from tests.controlplane.profiles import ALL, RELEASE
 from tests.controlplane.rest import ApiError, RestClient
+from tests.integration.conftest import Planes
 
 Spec = Mapping[str, Any]
 
@@ -15,8 +17,12 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/gpu"
 
 
+CLAIM = {"name": "g", "resourceClaimName": "c"}
+MAIN = {"name": "main", "image": "registry.example/main"}
+
+
 def of_container(**resources: Any) -> Spec:
-    return {"containers": [{"name": "main", "image": "registry.example/main", "resources": resources}]}
+    return {"containers": [{**MAIN, "resources": resources}]}
 
 
 def affine_to(term: Spec) -> Spec:
@@ -50,6 +56,8 @@ REFUSED: Mapping[str, Spec] = {
     "anti-affinity to namespaces that are none": apart(namespaces=5),
     "anti-affinity by labels that are none": apart(labelSelector={"matchLabels": "a"}),
     "anti-affinity by an expression of nothing": apart(labelSelector={"matchExpressions": [{}]}),
+    "gate that is there twice": {"schedulingGates": 2 * [{"name": "later"}]},
+    "claims beside the containers' resources": {"containers": [{**MAIN, "claims": [{"name": "gpu"}]}]},
     "claim that the pod does not have": of_container(claims=[{"name": "gpu"}]),
     "devices without a limit": of_container(requests={"example.com/gpu": "1"}),
     "fewer devices than their limit": of_container(requests={"example.com/gpu": "1"}, limits={"example.com/gpu": "2"}),
@@ -79,6 +87,25 @@ TAKEN: Mapping[str, Spec] = {
     "fewer devices of a class than the limit": of_container(
         requests={CLASS_RESOURCE: "1"}, limits={CLASS_RESOURCE: "2"}
     ),
+}
+
+MISPLACED: Mapping[str, Spec] = {
+    "claims of a Job": {"resourceClaims": []},
+    "claims of a template": {"template": {"resourceClaims": []}},
+    "claims of a container in a template": {"template": {"spec": {"containers": [{**MAIN, "claims": []}]}}},
+}
+
+GROUPS: Mapping[str, Spec] = {
+    "that has nothing wrong": {},
+    "with an unknown field": {"minCount": 2},
+    "with an unknown field in its policy": {"schedulingPolicy": {"gang": {"minCount": 2, "min": 2}}},
+    "with a field of a later version": {"preemptionPolicy": "Never"},
+    "with a claim of both sources": {"resourceClaims": [{**CLAIM, "resourceClaimTemplateName": "c"}]},
+    "with a claim of no source": {"resourceClaims": [{"name": "g"}]},
+    "with a claim twice": {"resourceClaims": 2 * [CLAIM]},
+    "with four claims": {"resourceClaims": [{**CLAIM, "name": f"g{number}"} for number in range(4)]},
+    "with five claims": {"resourceClaims": [{**CLAIM, "name": f"g{number}"} for number in range(5)]},
+    "with a claim whose name is none": {"resourceClaims": [{**CLAIM, "name": "G"}]},
 }
 
 TAINTS: Mapping[str, Spec] = {
@@ -122,3 +149,37 @@ def test_node_with_a_taint_that_the_server_refuses_is_reported(api: RestClient, 
     with pytest.raises(ApiError):
         api.create(raw, is_dry=True)
     assert reported_of(raw)
+
+
+@pytest.mark.parametrize("name", MISPLACED)
+def test_workload_with_misplaced_claims_is_reported(api: RestClient, name: str) -> None:
+    spec = {"template": {"spec": {**of_container(), "restartPolicy": "Never"}}}
+    misplaced = MISPLACED[name]
+    template = {**spec["template"], **misplaced.get("template", {})}
+    template["spec"] = {**spec["template"]["spec"], **misplaced.get("template", {}).get("spec", {})}
+    raw = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "job", "namespace": "default"},
+        "spec": {**misplaced, "template": template},
+    }
+    with pytest.raises(ApiError, match="unknown field"):
+        api.create(raw, is_dry=True)
+    assert reported_of(raw)
+
+
+@pytest.mark.skipif(RELEASE != "1.36", reason="the version of groups of 1.36")
+@pytest.mark.parametrize("name", GROUPS)
+def test_group_is_judged_as_the_server_does(planes: Planes, name: str) -> None:
+    raw = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "group", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, **GROUPS[name]},
+    }
+    try:
+        planes.of(ALL).client().create(raw, is_dry=True)
+    except ApiError:
+        assert reported_of(raw)
+    else:
+        assert reported_of(raw) == []

@@ -306,6 +306,9 @@ def test_page_marks_the_devices_before_and_after() -> None:
         (["--for", "claim/a-dev"], "claim default/a-dev has its devices already"),
         (["--for", "wantin"], "pod default/wantin is not in the input"),
         (["--free-nodes", "1", "--replicas", "2"], "--replicas needs --for"),
+        (["--for", "wanting", "--replicas", "1000000000"], "not in the range 1<=x<=10000"),
+        (["--for", "wanting", "--timeout", "nan"], "'nan' is not a number that can be counted with"),
+        (["--for", "wanting", "--timeout", "inf"], "'inf' is not a number that can be counted with"),
         (["--for", "wanting", "-l", "app=web"], "--movable selects the pods"),
         (["--for", "wanting", "--apply"], "--apply takes one pod of a cluster"),
     ],
@@ -314,6 +317,27 @@ def test_what_cannot_be_asked_is_said(options: list[str], message: str) -> None:
     run = defrag([*one_free_on_each(), *wanting(2)], *options)
     assert run.code == 2
     assert message in run.err
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        (a_pod("waits", template="one", schedulingGates=[{"name": "x.io/later"}]), "scheduling is gated by x.io/later"),
+        (a_pod("waits", template="xyz"), "claim template default/xyz does not exist"),
+    ],
+)
+def test_target_that_waits_for_something_else_has_no_plan(pod: Json, reason: str) -> None:
+    run = defrag([*one_free_on_each(), pod], "--for", "waits", "-o", "json")
+    answer = answer_of(run)
+    assert (run.code, answer["subject"], answer["hasPlan"], answer["hopeless"]) == (
+        1, "pod default/waits", False, reason,
+    )  # fmt: skip
+
+
+def test_what_is_not_looked_at_for_the_target_is_told() -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    run = defrag([*one_free_on_each(), *wanting(1, volumes=volumes)], "--for", "wanting")
+    assert "volumes of 1 pod are not checked against them" in run.err
 
 
 def test_target_that_no_move_can_help_is_told_what_every_node_lacks() -> None:

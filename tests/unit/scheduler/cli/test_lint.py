@@ -19,6 +19,7 @@ from tests.unit.scheduler.manifests import (
     a_namespace,
     a_node,
     a_pod,
+    a_pod_template,
     a_request,
     a_slice,
     a_template,
@@ -55,6 +56,11 @@ def cluster(*expressions: str, **device: Any) -> list[Json]:
     """A node with two devices; without expressions, the class asks for the driver."""
     devices = [{"name": f"gpu-{number}", **device} for number in range(2)]
     return [a_node(), a_slice(devices=devices), a_class(expressions=expressions or [f'device.driver == "{DRIVER}"'])]
+
+
+def a_pod_group(version: str = "v1beta1", **spec: Any) -> Json:
+    group = an_object(f"scheduling.k8s.io/{version}", "PodGroup", "g", "default")
+    return {**group, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, **spec}}
 
 
 MODEL = {"attributes": {"model": {"string": "A100"}}}
@@ -369,7 +375,33 @@ def rules(*objects: Json, options: Sequence[str] = ()) -> list[str]:
         ),
         (
             a_workload("Job", template={"spec": {"resourceclaims": [], "containers": [{"name": "main"}]}}),
-            "spec.resourceclaims: unknown field: did you mean resourceClaims?",
+            "spec.template.spec.resourceclaims: unknown field: did you mean resourceClaims?",
+        ),
+        (
+            a_workload("Deployment", template={**a_pod_template(), "resourceClaims": []}),
+            "spec.template.resourceClaims: unknown field: it belongs in spec.template.spec",
+        ),
+        (
+            a_workload("CronJob", template={**a_pod_template(), "resourceClaims": []}),
+            "spec.jobTemplate.spec.template.resourceClaims: unknown field: it belongs in spec.jobTemplate.spec.templat",
+        ),
+        (
+            a_workload("Job", template=a_pod_template(containers=[{"name": "main", "claims": [{"name": "dev"}]}])),
+            "containers[0].claims: unknown field: it belongs in resources",
+        ),
+        ({**a_pod("p"), "resourceClaims": []}, "resourceClaims: unknown field: it belongs in spec"),
+        (
+            a_pod("p", entries=[{"name": "dev", "templateName": "one"}]),
+            "spec.resourceClaims[0].templateName: unknown field",
+        ),
+        (
+            a_pod("p", schedulingGroup={"podGroup": "g", "podGroupName": "g"}),
+            "spec.schedulingGroup.podGroup: unknown field: did you mean podGroupName?",
+        ),
+        (a_pod_group(minCount=2), "spec.minCount: unknown field: it belongs in schedulingPolicy.gang"),
+        (
+            a_pod_group(preemptionPolicy="Never", version="v1alpha2"),
+            "spec.preemptionPolicy: unknown field",
         ),
     ],
 )
@@ -378,6 +410,50 @@ def test_an_unknown_or_misplaced_field_is_an_error_that_says_where_it_belongs(ra
     assert run.code == 1
     assert message in run.out
     assert "unknown-field" in rules(*cluster(), raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (
+            a_pod_group(resourceClaims=[{"name": "g"}]),
+            "needs exactly one of resourceClaimName and resourceClaimTemplate",
+        ),
+        (a_pod_group(resourceClaims=2 * [{"name": "g", "resourceClaimName": "c"}]), "[1].name: must be unique"),
+        (a_pod_group(resourceClaims=[{"name": "G", "resourceClaimName": "c"}]), "spec.resourceClaims[0].name: must be"),
+        (
+            a_pod_group(resourceClaims=[{"name": f"g{n}", "resourceClaimName": "c"} for n in range(5)]),
+            "spec.resourceClaims: must not have more than 4 entries",
+        ),
+        (a_pod("p", schedulingGroup={}), "spec.schedulingGroup.podGroupName: is required"),
+        (a_pod("p", schedulingGates=2 * [{"name": "later"}]), "spec.schedulingGates[1].name: must be unique"),
+    ],
+)
+def test_what_groups_and_gates_break_is_refused_as_of_pods(raw: Json, message: str) -> None:
+    assert rules(*cluster(), raw) == ["invalid-object"]
+    assert message in lint([*cluster(), raw]).out
+
+
+def test_whole_groups_pass() -> None:
+    first: Json = {"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}}
+    later: Json = {
+        "workloadRef": {"workloadName": "w", "templateName": "t"},
+        "preemptionPolicy": "Never",
+        "priority": 1,
+    }
+    both: Json = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "one"}], "priorityClassName": "high"}
+    constraints: Json = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
+    composite = {
+        **an_object("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "c", "default"),
+        "spec": {
+            "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+            "disruptionMode": {"all": {}},
+            **later,
+            **constraints,
+        },
+    }
+    assert rules(*cluster(), a_pod_group(version="v1alpha2", **first, **both, **constraints)) == []
+    assert rules(*cluster(), a_pod_group(**later, **both, **constraints), composite) == []
 
 
 def test_a_required_field_that_stands_elsewhere_is_missing() -> None:

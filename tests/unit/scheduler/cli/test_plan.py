@@ -36,6 +36,15 @@ def a_group(name: str, count: int, **fields: Any) -> Json:
     return {"name": name, "node": a_node("template"), "slices": slices, **fields}
 
 
+REQUIRING = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "p"}}}
+        ]
+    }
+}
+
+
 def plan(folder: Path, objects: Sequence[Json], groups: Sequence[Json], *options: str) -> Run:
     file = folder / "groups.yaml"
     file.write_text(json.dumps({"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "NodeGroups", "groups": groups}))
@@ -102,6 +111,21 @@ def test_what_fits_on_no_group_is_named_with_the_nearest_and_what_it_lacks(tmp_p
     assert "Add 1 node: 1 of two." in run.out
 
 
+def test_what_waits_for_something_else_than_a_node_fits_on_no_group(tmp_path: Path) -> None:
+    ending = an_object("v1", "Namespace", "default", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    found = answer(
+        tmp_path, [a_class(), *a_queue(1), {**ending, "status": {"phase": "Terminating"}}], [a_group("two", 2)]
+    )
+    assert (found["nodes"], found["notPlaced"], found["neverFits"]) == (
+        0, [], [{"name": "pod default/p-0", "nearestGroup": None, "lacks": "namespace default is being deleted"}],
+    )  # fmt: skip
+    affine = a_pod("alone", template="take-1", affinity=REQUIRING)
+    wanted = a_pod("p-0", template="take-1", metadata={"labels": {"app": "p"}})
+    group = a_group("two", 2) | {"node": a_node("template", labels={"kubernetes.io/hostname": "template"})}
+    found = answer(tmp_path, [a_class(), a_queue(1)[0], wanted, affine], [group])
+    assert (found["nodes"], found["neverFits"]) == (1, [])
+
+
 def test_an_order_other_than_that_of_the_queue_is_named(tmp_path: Path) -> None:
     """In the order of names, the small ones spread over both nodes, and the large one needs a third."""
     objects = [a_class(), *a_queue(1, 1, 4)]
@@ -132,12 +156,17 @@ def test_a_group_can_be_a_node_of_the_input_or_a_generated_one(tmp_path: Path) -
         ({"name": "a"}, "node group a: exactly one of node, file and like has to be set"),
         (
             {"name": "a", "like": "nod-1"},
-            "node group a: like: there is no node 'nod-1' in the input; did you mean node-1?",
+            "groups.yaml: node group a: like: there is no node 'nod-1' in the input; did you mean node-1?",
         ),
         ({"name": "a", "file": "missing.yaml"}, "missing.yaml"),
         ({"name": "a", "price": -1, "like": "node-1"}, "groups[0].price"),
         ({"name": "a", "cost": 1, "like": "node-1"}, "groups[0].cost"),
-        ({"name": "A", "like": "node-1"}, "node group A: name: "),
+        ({"name": "a", "price": "12", "like": "node-1"}, 'groups.yaml: groups[0].price: must be a number (got "12")'),
+        ({"name": "a", "price": 1e24, "like": "node-1"}, "groups.yaml: groups[0].price: must be at most 1000000000 ("),
+        ({"name": "a", "least": 10**9, "most": 10**9, "like": "node-1"}, "groups[0].least: must be at most 10000 ("),
+        ({"name": "a", "most": 10**9, "like": "node-1"}, "groups[0].most: must be at most 10000 (got 1000000000)"),
+        ({"name": "A", "like": "node-1"}, "groups.yaml: node group name: must be a DNS subdomain"),
+        ({"name": "", "like": "node-1"}, 'groups.yaml: node group name: is required (got "")'),
         ({"name": "a", "like": "node-1", "least": 3, "most": 2}, "node group a: least 3 is more than most 2"),
         ({"name": "a", "like": "node-1", "slices": [{}]}, "node group a: slices can be set with node alone"),
         (
@@ -150,6 +179,18 @@ def test_groups_that_cannot_be_used_are_refused_with_name_and_field(tmp_path: Pa
     run = plan(tmp_path, [*a_cluster("node-1"), *a_queue(1)], [group])
     assert run.code == 2
     assert problem in run.err
+
+
+@pytest.mark.parametrize("price", [1e-320, 1e-9, 0.01, 1, 10**9])
+def test_the_bound_is_as_close_whatever_the_price_is_counted_in(tmp_path: Path, price: float) -> None:
+    found = answer(tmp_path, [a_class(), *a_queue(1, 1, 1)], [a_group("two", 2, price=price)])
+    assert (added(found), found["cost"], found["gap"]) == ({"two": 2}, 2 * price, 0)
+
+
+@pytest.mark.parametrize("options", [("-n", "ml"), ("-l", "app=web"), ("--remove", "-l", "app=web")])
+def test_options_that_would_select_nothing_are_refused(options: Sequence[str]) -> None:
+    run = dra("plan", "-", "--like=node-1", *options, stdin=text_of(*a_cluster("node-1")))
+    assert run.code == 2
 
 
 def test_groups_are_needed_and_have_names_of_their_own() -> None:

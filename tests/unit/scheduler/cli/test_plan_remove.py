@@ -154,9 +154,26 @@ def test_the_page_has_the_steps_and_what_keeps_nodes() -> None:
     assert "pod default/a" in page
 
 
+def test_no_node_can_go_for_sure_where_pods_are_not_known() -> None:
+    unknown = {**an_object("x.example.com/v1", "Graph", "g"), "spec": {"resourceClaimTemplateName": "some"}}
+    run = remove([*nodes(2), *a_running_pod("a", "gpu-0"), unknown])
+    assert (run.code, run.out.startswith("Remove 1 node: ")) == (1, True)
+    assert "warning: no Pod of the input has a node: nodes count as empty" not in run.err
+
+
+def test_nodes_that_are_empty_because_the_input_has_no_pod_are_told() -> None:
+    run = remove(nodes(2))
+    assert (run.code, run.out.startswith("Remove 2 nodes: ")) == (0, True)
+    assert "warning: no Pod of the input has a node: nodes count as empty" in run.err
+
+
 @pytest.mark.parametrize(
     "options",
-    [("--remove", "--like=node-1"), ("--remove", "--objective=nodes"), ("--like=node-1", "--move-jobs")],
+    [
+        ("--remove", "--like=node-1"),
+        ("--remove", "--objective=nodes"),
+        ("--like=node-1", "--move-jobs"),
+    ],
 )
 def test_options_that_do_not_go_together_are_refused(options: Sequence[str]) -> None:
     run = dra("plan", "-", *options, stdin=text_of(*nodes(1)))

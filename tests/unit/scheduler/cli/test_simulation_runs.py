@@ -21,7 +21,7 @@ from scheduler.simulation.result import Scenario, Summary
 from tests.extent import PRODUCT
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.cli.test_simulate import a_trace, an_arrival, measured_apart, only, result, simulate
-from tests.unit.scheduler.manifests import Json, a_cluster, a_pod, a_slice, text_of
+from tests.unit.scheduler.manifests import Json, a_claim, a_cluster, a_pod, a_request, a_slice, an_object, text_of
 
 pytestmark = pytest.mark.depends_on(*PRODUCT)
 
@@ -427,3 +427,30 @@ def test_no_decision_by_a_built_in_policy_leaves_garbage_in_cycles(
     for _ in range(2):  # what is made once, such as classes of modules, is left to the first run
         assert simulate(tmp_path, a_cluster("n1", "n2"), "--trace", trace, "--policy", policy).code == 0
     assert found[-1] == 0
+
+
+def a_graph() -> Json:
+    """An object of which nobody knows what pods it stands for."""
+    return {**an_object("x.example.com/v1", "Graph", "g"), "spec": {"resourceClaimTemplateName": "one"}}
+
+
+UNKNOWN = "Graph g: requests claims, but its pods cannot be determined and are not placed"
+
+
+def test_pods_that_are_not_known_make_the_exit_code_1(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1"), a_pod(template="one")]
+    run = simulate(tmp_path, [*objects, a_graph()])
+    assert (run.code, run.err.count(UNKNOWN)) == (1, 1)
+    beside = tmp_path / "beside.json"
+    beside.write_text(text_of(a_graph()))
+    run = simulate(tmp_path, objects, "--set", str(beside), "--set", "cordon:n1")
+    assert (run.code, run.err.count(UNKNOWN)) == (1, 1)
+    both = simulate(tmp_path, [*objects, a_graph()], "--set", str(beside))
+    assert (both.code, both.err.count(UNKNOWN)) == (1, 2)  # in either file
+
+
+def test_errors_of_the_input_make_the_exit_code_2_though_all_runs(tmp_path: Path) -> None:
+    objects = [*a_cluster("n1"), a_pod(template="one"), a_claim("c"), a_claim("c", a_request(count=2))]
+    assert simulate(tmp_path, objects).code == 2
+    run = simulate(tmp_path, objects, "--keep-going")
+    assert (run.code, '"scenarios"' in run.out) == (2, True)

@@ -151,7 +151,9 @@ def refused(folder: Path, **config: Any) -> str:
 
 def test_authority_that_is_none_is_refused_by_its_field(tmp_path: Path) -> None:
     reported = refused(tmp_path, **{"certificate-authority-data": data(b"none")})
-    assert re.search(r"certificate-authority.* are invalid: .*no certificate", reported)
+    assert re.search(
+        r"certificate-authority of the kubeconfig holds no certificates in PEM: .*no certificate", reported
+    )
 
 
 def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.CA, tmp_path: Path) -> None:
@@ -161,7 +163,7 @@ def test_key_of_another_certificate_is_refused_by_its_field(authority: trustme.C
         "client-key-data": data(other.private_key_pem.bytes()),
     }
     reported = refused(tmp_path, user=shown, **trusted(authority))
-    assert re.search(r"client-certificate or client-key.* are invalid: .*KEY_VALUES_MISMATCH", reported)
+    assert re.search(r"client-certificate and client-key .* with its key: .*KEY_VALUES_MISMATCH", reported)
 
 
 class TlsSilent:
