@@ -18,7 +18,7 @@ from scheduler.attempt.slots import CallLimit
 from scheduler.attempt.write_outcome import DENIED, Denials, WriteOutcome, write_outcome
 from scheduler.client.api_resources import EVENTS, Resource
 from scheduler.client.connection import JSON, MERGE, Api
-from scheduler.client.errors import ApiError, CallFailed
+from scheduler.client.errors import CallFailed
 from scheduler.client.watch_states import Key as ObjectKey
 from scheduler.core_v1.object_fields import in_microseconds
 from scheduler.core_v1.pod import Pod
@@ -216,11 +216,10 @@ class Refusals:
                 message = f"pod {pod}: cannot write its condition: {error}"
                 self._denials.denied(pod.namespace, message, self._now().timestamp())
                 return
-            trouble = f"{error.status} {error.reason}" if isinstance(error, ApiError) else type(error).__name__
             # Of a server that takes none of ten thousand, the log says so once.
-            level = logging.DEBUG if trouble == self._trouble else logging.WARNING
+            level = logging.DEBUG if error.gist == self._trouble else logging.WARNING
             _LOG.log(level, "pod %s: cannot write its condition: %s", pod, error)
-            self._trouble = trouble
+            self._trouble = error.gist
         else:
             self._trouble = ""
         finally:

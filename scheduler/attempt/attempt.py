@@ -250,7 +250,7 @@ async def pause(binder: Binder, attempt: Attempt, error: CallFailed, subject: st
         case WriteOutcome.CONFLICT:
             await binder.time.sleep(CONFLICT_PAUSE_S)
         case WriteOutcome.UNKNOWN:
-            attempt.slot.failed(str(error))
+            attempt.slot.failed(str(error), error.gist)
             if attempt.slot.is_failing or attempt.slot.is_slow:  # the next try would take as long
                 raise AttemptEnded(Retry(f"{subject}: {error}")) from error
             await binder.time.sleep(pause_s(tries, binder.time))
@@ -264,7 +264,7 @@ def ended(attempt: Attempt, error: CallFailed, subject: str) -> AttemptEnded:
     """What the attempt ends with for a write that is not sent again. What is put off counts against the namespace."""
     match write_outcome(error):
         case WriteOutcome.PUT_OFF:
-            attempt.slot.failed(str(error))
+            attempt.slot.failed(str(error), error.gist)
         case WriteOutcome.DENIED:
-            attempt.slot.denied(str(error))
+            attempt.slot.denied(str(error), error.gist)
     return AttemptEnded(outcome_of(error, subject))

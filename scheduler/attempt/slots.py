@@ -77,14 +77,30 @@ QUICK_BESIDE_MAX = 80
 """With so many, quick namespaces that have some begin no further ones either: they may have become slow."""
 
 
-class _Limit(NamedTuple):
-    """Of a namespace where writes fail. most: attempts. reason: why the last one failed, with an answer or without.
+REASON_S = 60.0
+"""For so long its pods are told of one of several failures that differ in their objects alone.
 
-    failed_at: when the last one without an answer did.
-    """
+With the newest one each retry would have another message, and conditions and events are written for these.
+"""
+
+
+class _FailureReason(NamedTuple):
+    """Why a write failed, with an answer or without. gist: what that says whatever object it is about."""
+
+    text: str
+    gist: str
+    at: float
+
+    def or_newer(self, newer: "_FailureReason") -> "_FailureReason":
+        """What pods are told after a newer failure."""
+        return self if newer.gist == self.gist and newer.at - self.at < REASON_S else newer
+
+
+class _Limit(NamedTuple):
+    """Of a namespace where writes fail. most: attempts. failed_at: when the last write without an answer failed."""
 
     most: int
-    reason: str
+    reason: _FailureReason
     failed_at: float
 
 
@@ -173,7 +189,8 @@ class Slots:
         under_way += self._lent[namespace]
         if limit and under_way >= limit.most:
             return (
-                f"writes in namespace {namespace} fail, and its pods are tried {limit.most} at a time: {limit.reason}"
+                f"writes in namespace {namespace} fail, and its pods are tried {limit.most} at a time: "
+                f"{limit.reason.text}"
             )
         if self._undoing[namespace] >= UNDOING_MAX:
             return f"{UNDOING_MAX} attempts in namespace {namespace} have not undone their writes yet"
@@ -281,19 +298,27 @@ class Slots:
             self._free += 1
         self._was_ahead = self._was_ahead and bool(self._waiting)
 
-    def failed(self, namespace: str, reason: str) -> None:
-        """A write in the namespace failed because the API server did not answer."""
-        limit = self._limit_of(namespace)
+    def failed(self, namespace: str, reason: str, gist: str = "") -> None:
+        """A write in the namespace failed because the API server did not answer.
+
+        gist: what the reason says whatever object it is about; "" if it names none.
+        """
+        limit, now = self._limit_of(namespace), self._clock()
         self._limits.pop(namespace, None)
         most = limit.most if limit else self._most
-        self._limits[namespace] = _Limit(max(most // 2, 1), reason, self._clock())
+        newer = _FailureReason(reason, gist or reason, now)
+        self._limits[namespace] = _Limit(max(most // 2, 1), limit.reason.or_newer(newer) if limit else newer, now)
         while self._is_over(next(iter(self._limits.values()))):
             del self._limits[next(iter(self._limits))]
 
-    def denied(self, namespace: str, reason: str) -> None:
-        """A write in the namespace was denied; if it has a limit, that is why its pods wait from now on."""
+    def denied(self, namespace: str, reason: str, gist: str = "") -> None:
+        """A write in the namespace was denied; if it has a limit, that is why its pods wait from now on.
+
+        gist: as of `failed`.
+        """
         if limit := self._limits.get(namespace):
-            self._limits[namespace] = limit._replace(reason=reason)
+            newer = _FailureReason(reason, gist or reason, self._clock())
+            self._limits[namespace] = limit._replace(reason=limit.reason.or_newer(newer))
 
     def lost(self) -> None:
         """An attempt lost its devices to another scheduler."""
@@ -406,13 +431,13 @@ class Slot:
         with self._slots.undoing(self._namespace):
             yield
 
-    def failed(self, reason: str) -> None:
-        """A write of the attempt failed because the API server did not answer."""
-        self._slots.failed(self._namespace, reason)
+    def failed(self, reason: str, gist: str = "") -> None:
+        """A write of the attempt failed because the API server did not answer. gist: as of `Slots.failed`."""
+        self._slots.failed(self._namespace, reason, gist)
 
-    def denied(self, reason: str) -> None:
-        """A write of the attempt was denied."""
-        self._slots.denied(self._namespace, reason)
+    def denied(self, reason: str, gist: str = "") -> None:
+        """A write of the attempt was denied. gist: as of `Slots.failed`."""
+        self._slots.denied(self._namespace, reason, gist)
 
     def succeeded(self) -> None:
         """All writes of the attempt succeeded."""

@@ -74,6 +74,11 @@ class CallFailed(Exception):
         self.call = call
         self.is_ambiguous = is_ambiguous
 
+    @property
+    def gist(self) -> str:
+        """What it says whatever object it is about."""
+        return type(self).__name__
+
 
 @dataclass(frozen=True, slots=True)
 class ApiStatus:
@@ -105,6 +110,11 @@ class ApiError(CallFailed):
         self.message = said.message
         self.causes = said.causes
         self.retry_after_s = said.retry_after_s
+
+    @property
+    def gist(self) -> str:
+        """As of every failed call."""
+        return f"{self.status} {self.reason}"
 
     @property
     def is_expired(self) -> bool:

@@ -7,7 +7,7 @@ on with the limits that it had while such a ConfigMap is there.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
@@ -31,6 +31,9 @@ KEY: Final = "limits"
 MOST_LIMITS: Final = 1_000
 LONGEST_TEXT: Final = 1 << 18
 """Limits in a ConfigMap, and characters of their text: all decisions wait while they are read and counted."""
+
+REMEMBERED: Final = 4
+"""Lists that need not be read again: where two writers have a different opinion, theirs come by turns without end."""
 
 _PERCENT: Final = 100
 _SHARE: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,9})?%")
@@ -207,17 +210,26 @@ def limit_problems(limits: Sequence[LimitSection], taken: Collection[str] = ()) 
 
 def limits_in(raw: Mapping[str, Any], taken: Collection[str]) -> tuple[TenantLimit, ...]:
     """The limits of a ConfigMap. taken: names of limits that hold too. Raises Undecodable with the first errors."""
+    limits = _limits_of(_text(raw), frozenset(taken))
+    if isinstance(limits, str):
+        raise Undecodable(limits)
+    return limits
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _limits_of(text: str, taken: frozenset[str]) -> tuple[TenantLimit, ...] | str:
+    """The limits that the text lists, or the first errors."""
     try:
-        documents = [document for _, document in yaml_1_1.documents(_text(raw))]
+        documents = [document for _, document in yaml_1_1.documents(text)]
     except yaml_1_1.InvalidYAML as error:
-        raise Undecodable(f"data[{KEY}]: {error}") from error
+        return f"data[{KEY}]: {error}"
     value = documents[0] if len(documents) == 1 else documents
     if isinstance(value, list) and len(value) > MOST_LIMITS:
-        raise Undecodable(f"data[{KEY}]: must not have more than {MOST_LIMITS:,} entries, has {len(value):,}")
+        return f"data[{KEY}]: must not have more than {MOST_LIMITS:,} entries, has {len(value):,}"
     section, errors = typed(LimitList, {KEY: value})
     problems = first_errors(errors if section is None else limit_problems(section.limits, taken))
     if section is None or problems:
-        raise Undecodable("; ".join(f"data[{KEY}]: {problem}" for problem in problems))
+        return "; ".join(f"data[{KEY}]: {problem}" for problem in problems)
     return tuple(limit.limit() for limit in section.limits)
 
 

@@ -70,6 +70,8 @@ class Head:
     """How many bytes the body has."""
     stays_open: bool
     """Whether the client may send another call over the connection."""
+    waits_to_go_on: bool
+    """Whether the client sends the body only when it is told to, or after a while."""
 
 
 def head_of(text: bytes) -> Head:
@@ -95,7 +97,9 @@ def _head_of(text: bytes) -> Head:
     if problem := host_problem(hosts, fields.get("host", ""), is_required=minor == "1"):
         raise RefusedCall(400, problem)
     options = [option.strip().lower() for option in fields.get("connection", "").split(",")]
-    return Head(method, target.partition("?")[0], fields, _length(fields), minor == "1" and "close" not in options)
+    stays_open = minor == "1" and "close" not in options
+    waits_to_go_on = minor == "1" and fields.get("expect", "").lower() == "100-continue"
+    return Head(method, target.partition("?")[0], fields, _length(fields), stays_open, waits_to_go_on)
 
 
 _remembered = lru_cache(maxsize=_REMEMBERED)(_head_of)  # a client sends the same again and again
@@ -313,6 +317,8 @@ async def listening(
     runner = web.AppRunner(application, shutdown_timeout=STOPPED_S)
     await runner.setup()
     service.server = runner.server
+    assert service.server is not None
+    service.server.request_factory = partial(_that_expects_nothing, service.server.request_factory)
     try:
         async with accepting(field, address, service, context, limits) as where:
             yield where
@@ -368,6 +374,19 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _that_expects_nothing(make: Callable[..., web.BaseRequest], message: Any, *others: Any) -> web.BaseRequest:
+    """A request without the header Expect: no body is read, so that nobody need wait to send one.
+
+    aiohttp would answer it before the middlewares are called, among them the one by which strangers wait. message:
+    aiohttp's of the head, others: further arguments of `make`, of their own types. Source: RFC 9110, 10.1.1.
+    """
+    if "Expect" in message.headers:
+        fields = message.headers.copy()
+        del fields["Expect"]
+        message = message._replace(headers=type(message.headers)(fields))
+    return make(message, *others)
 
 
 async def _without_server(_: web.Request, response: web.StreamResponse) -> None:

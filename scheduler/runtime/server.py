@@ -238,7 +238,7 @@ class CallConnection(asyncio.Protocol):
     def _wait_for_body(self, head: Head) -> None:
         if self._late is not None:
             return
-        if self._call is not None and head.fields.get("expect", "").lower() == "100-continue":
+        if self._call is not None and head.waits_to_go_on:
             self.transport.write(_CONTINUE)
         self._late = self._loop.call_later(self._server.read_s, self._give_up)
 

@@ -172,7 +172,7 @@ class PodStep(Step):
             pod.sent = before
             raise ended(attempt, error, f"pod {attempt.decision.pod}") from error
         if error.is_ambiguous:
-            attempt.slot.failed(str(error))
+            attempt.slot.failed(str(error), error.gist)
         pod.failures += 1
         # Before the pod is read: what somebody changes all the time would have changed again after it.
         await self.binder.time.sleep(pause_s(pod.failures, self.binder.time, first_s=0.01))

@@ -19,6 +19,7 @@ from scheduler.attempt.slots import (
     QUICK_BESIDE_MAX,
     QUICK_MAX,
     QUICK_SHARE,
+    REASON_S,
     SLOW_MAX,
     SLOWNESS_S,
     UNDOING_MAX,
@@ -74,6 +75,30 @@ def test_limit_names_why_the_last_write_failed_also_where_a_webhook_that_was_dow
     other = slots.take("good")
     other.denied("403 no")
     assert slots.objection("good") == ""
+
+
+def test_pods_are_told_of_one_of_several_failures_that_differ_in_their_objects_alone() -> None:
+    now = 0.0
+    slots = Slots(1, lambda: now)
+    slot = slots.take("bad")
+
+    def told() -> str:
+        return slots.objection("bad").rpartition(": ")[2]
+
+    slot.failed("500 of claim a", "500")
+    assert told() == "500 of claim a"
+    for number in range(10):
+        now = number
+        slot.failed(f"500 of claim {number}", "500")
+        assert told() == "500 of claim a"
+    slot.denied("403 of claim b", "403")
+    assert told() == "403 of claim b"
+    for number in range(10):
+        slot.denied(f"403 of claim {number}", "403")
+        assert told() == "403 of claim b"
+    now += REASON_S
+    slot.denied("403 of claim c", "403")
+    assert told() == "403 of claim c"
 
 
 def test_denials_do_not_prolong_a_limit() -> None:

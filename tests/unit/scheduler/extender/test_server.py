@@ -180,6 +180,23 @@ def test_client_that_asks_first_may_send_its_body(loop: Loop) -> None:
 
 
 @LOOPS
+def test_client_of_http_1_0_is_told_nothing_before_its_answer(loop: Loop) -> None:
+    """It knows no such answer (RFC 9110, 10.1.1)."""
+
+    async def use(url: str) -> None:
+        head = b"POST /v1/filter HTTP/1.0\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+        async with opened(url, head + b"{") as (reader, writer):
+            waiting = asyncio.create_task(reader.read(1))
+            assert await ask(url, b"22") == (200, {"length": 2})
+            assert not waiting.done()
+            writer.write(b"}")
+            assert await waiting == b"H"
+            assert (await reader.readline()).startswith(b"TTP/1.1 200 ")
+
+    run(loop, served(), use)
+
+
+@LOOPS
 def test_body_of_a_refused_call_is_passed_over(loop: Loop) -> None:
     async def use(url: str) -> None:
         refused = a_call(bytes(100), b"Origin: http://a", b"Content-Length: 100")

@@ -4,6 +4,7 @@ Those of a ConfigMap that cannot be read, and was read before, stay in force.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,21 @@ from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Requirement
 from cel.values.quantity import Format
 from scheduler.client.api_resources import CONFIG_MAPS
-from scheduler.client.watch_states import Applied, Deleted, Entry, Found, Key, Restarted, Undecoded, input_of, page_of
+from scheduler.client.watch_states import (
+    Applied,
+    Deleted,
+    Entry,
+    Found,
+    Key,
+    Restarted,
+    Undecodable,
+    Undecoded,
+    input_of,
+    page_of,
+)
 from scheduler.client.watcher import Store
 from scheduler.decision.cluster import Cluster
+from scheduler.input import yaml_1_1
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
 from scheduler.runtime.limit_settings import MOST_LIMITS, limits_decoder
@@ -194,6 +207,26 @@ def test_whatever_a_config_map_holds_it_is_refused_in_few_words_and_is_no_error_
         if isinstance(found, Undecoded):
             assert found.defect is None
             assert len(found.error) <= LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize("second", ["- {name: other, most: 2}", "- {name: other, most: many}"], ids=["good", "bad"])
+def test_lists_that_come_by_turns_are_read_once(second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a thousand limits takes half a second, and two writers may disagree without end."""
+    read: list[str] = []
+    documents = yaml_1_1.documents
+
+    def counted(text: str) -> Any:
+        read.append(text)
+        return documents(text)
+
+    monkeypatch.setattr(yaml_1_1, "documents", counted)
+    decode = limits_decoder(())
+    texts = [f"- {{name: once-{second.count('many')}, most: 1}}", second]
+    for _ in range(5):
+        for text in texts:
+            with suppress(Undecodable):
+                decode({"data": {"limits": text}})
+    assert read == texts
 
 
 def test_of_many_errors_in_a_config_map_the_first_are_told() -> None:

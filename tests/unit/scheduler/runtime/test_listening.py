@@ -450,6 +450,49 @@ def test_stranger_who_asks_without_a_pause_waits_and_nobody_else(
     run(loop, use, Limits(), is_secure=is_secure)
 
 
+AGAIN = {
+    "the same": b"GET /probe HTTP/1.1\r\nHost: a\r\n\r\n",
+    "nothing there": b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n",
+    "another method": b"POST /probe HTTP/1.1\r\nHost: a\r\n\r\n",
+    "an unknown expectation": b"GET /probe HTTP/1.1\r\nHost: a\r\nExpect: anything\r\n\r\n",
+    "a body to come": b"POST /probe HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
+}
+
+
+@LOOPS
+@pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
+def test_whatever_a_stranger_asks_without_a_pause_he_waits(
+    loop: Loop, again: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime.listening, "REST_S", NEVER_S)
+
+    async def use(server: Server) -> None:
+        eager = await server.ready()
+        assert await says_ok(eager, PROBE)
+        eager[1].write(again)
+        answer = asyncio.create_task(eager[0].read(1))
+        for _ in range(10):
+            assert await says_ok(await server.ready())
+        assert not answer.done()
+        answer.cancel()
+
+    run(loop, use, Limits(), is_secure=False)
+
+
+@LOOPS
+@pytest.mark.parametrize(
+    ("request_line", "status"), [(b"GET /", 200), (b"POST /", 405), (b"GET /nothing", 404)], ids=str
+)
+def test_nobody_is_told_to_send_a_body_that_is_not_read(loop: Loop, request_line: bytes, status: int) -> None:
+    async def use(server: Server) -> None:
+        reader, writer = await server.ready()
+        expecting = b" HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+        writer.write(request_line + expecting)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 %d " % status)
+
+    run(loop, use, Limits(), is_secure=False)
+
+
 @LOOPS
 def test_all_of_many_requests_that_are_sent_at_once_are_answered(loop: Loop) -> None:
     """More than aiohttp has waiting at a time."""
