@@ -23,7 +23,6 @@ from scheduler.decision.schedule_result import NotPlaced, Placed, ScheduleResult
 from scheduler.decision.time_limits import TooLong
 from scheduler.defrag.movable import Forbidden, Movability, Mover, MoversByNode, MoveRules, RoomNeed
 from scheduler.defrag.targets import EmptyNodes, FittingTarget, Target, TargetPlace, ToFit, Uids, Way
-from scheduler.offline.placement import PodToPlace, order_of
 from scheduler.preemption.victims import least_devices
 from scheduler.state.pods_by_priority import priority_of, violated_of
 
@@ -530,21 +529,21 @@ class DefragTerms:
 
 
 def targets(waiting: Iterable[Pod]) -> Iterator[Pod]:
-    """The pods for which moves are looked for, the most important first."""
+    """Those of the pods for which moves are looked for. waiting: the most important first."""
     seen = set[object]()
-    for pod in sorted(waiting, key=order_of):
+    for pod in waiting:
         kind = exact([priority_of(pod), pod.namespace, [one.template_name or one.claim_name for one in pod.claims]])
         if pod.claims and kind not in seen and len(seen) < _MOST_TARGETS:
             seen.add(kind)
             yield pod
 
 
-def plan_for(cluster: Cluster, look: PodToPlace, most: int) -> MovePlan | None:
+def plan_for(cluster: Cluster, waiting: ToFit, most: int) -> MovePlan | None:
     """The moves for the pod, if there are any that help. Cost: up to _DECISIONS_OF_TARGET decisions."""
-    assert look.pod is not None, "a claim that no pod uses does not wait"
-    rules = MoveRules(most_priority=priority_of(look.pod), is_simulated=True)
+    assert waiting.pod is not None, "a claim that no pod uses does not wait"
+    rules = MoveRules(most_priority=priority_of(waiting.pod), is_simulated=True)
     movers, _ = Movability(cluster, rules).split()
-    target = FittingTarget(cluster, [ToFit(look.pod, look.claims, look.full)])
+    target = FittingTarget(cluster, [waiting])
     limits = SearchLimits(most, decisions=_DECISIONS_OF_TARGET, sets=500, steps=10_000, steps_of_more=2_000)
     plan = MoveSearch(cluster, target, MoversByNode(cluster, movers), limits).run().plan
     return plan if plan is not None and plan.moves else None

@@ -18,9 +18,10 @@ from allocator.outcome import AllocationError, PolicyFailed
 from scheduler.core_v1.pod import Pod, belongs_to_node
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed, ScheduleResult
 from scheduler.defrag.search import DefragTerms, MovePlan, plan_for, targets
+from scheduler.defrag.targets import ToFit
 from scheduler.kinds import BY_MODEL
 from scheduler.offline.group_placement import DecidedGroup, decide_group
-from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlace, Result, UnplacedPod
+from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlace, Result, UnplacedPod, order_of
 from scheduler.plugins.plugin import Reason, Refusal
 from scheduler.pod_groups.group import GroupOfPods
 from scheduler.pod_groups.group_placer import group_refusal, refusal_of_member
@@ -422,9 +423,10 @@ class Simulation:
         assert self._defrag is not None
         number = 0
         alone = (pod for pod in self._queue.pods() if self._groups.key_of(pod) is None)
-        for pod in list(targets(alone)):
+        for pod in list(targets(sorted(alone, key=order_of))):
             look, left = self._look(pod), self._defrag.moves - number
-            plan = plan_for(self._cluster, look, left) if left > 0 and look.result is None else None
+            waiting = ToFit(pod, look.claims, look.full)
+            plan = plan_for(self._cluster, waiting, left) if left > 0 and look.result is None else None
             if plan is not None:
                 self._carry_out(pod, plan)
                 number += len(plan.moves)
