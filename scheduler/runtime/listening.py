@@ -30,6 +30,7 @@ from typing import Any, Literal, Protocol, cast
 from urllib.parse import urlsplit
 
 from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from scheduler.runtime.configuration import host_and_port, is_loopback_host
@@ -428,6 +429,8 @@ class _Handler(web.RequestHandler):
         if status >= _INTERNAL:
             return _ErrorResponse.of(super().handle_error(request, status, exc, message))
         _LOG.debug("refused a request: %s", exc)
+        if isinstance(exc, HttpProcessingError):  # whose message tells which parser this is
+            message = "the head of the request is not as HTTP/1.1 has it"
         return _ErrorResponse.of(web.Response(status=status, text=f"{message or HTTPStatus(status).phrase}\n"))
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import socket
 import ssl
 import struct
@@ -396,6 +397,9 @@ def test_answer_says_nothing_of_the_program(
         assert head.startswith((b"HTTP/1.1 %d " % status, b"HTTP/1.0 %d " % status))
         assert b"server:" not in head.lower()
         assert b"aiohttp" not in head.lower()
+        (length,) = re.findall(rb"content-length: (\d+)", head.lower())
+        body = await reader.readexactly(int(length))
+        assert b"b'" not in body, "no text of the parser, which shows where it stumbled"
 
     with caplog.at_level(logging.INFO):
         run(loop, use, Limits(), is_secure=False)
