@@ -31,6 +31,7 @@ READ_MAX = 1 << 16
 
 _OBJECT = re.compile(r"(?<=value: )[{\[]")
 _CALLED = re.compile(r'(\b(?:Get|Post) \\?"https?://[^/?\s"\\]+)[/?][^\s"\\]*')
+_NAMESPACE = re.compile(r"/namespaces/([^/]+)/")
 _JSON = json.JSONDecoder()
 
 
@@ -79,6 +80,16 @@ class CallFailed(Exception):
         """What it says whatever object it is about."""
         return type(self).__name__
 
+    def told_in(self, namespace: str) -> str:
+        """What those may know who read the objects of the namespace: of another one, no name and no webhook's words."""
+        of_call = _NAMESPACE.search(self.call)
+        if of_call is None or of_call[1] == namespace:
+            return str(self)
+        return f"a call for an object of another namespace failed: {self._told_to_others()}"
+
+    def _told_to_others(self) -> str:
+        return "the API server did not answer"
+
 
 @dataclass(frozen=True, slots=True)
 class ApiStatus:
@@ -115,6 +126,9 @@ class ApiError(CallFailed):
     def gist(self) -> str:
         """As of every failed call."""
         return f"{self.status} {self.reason}"
+
+    def _told_to_others(self) -> str:
+        return f"the API server answered {self.status}"
 
     @property
     def is_expired(self) -> bool:

@@ -317,7 +317,10 @@ def with_text(refusal: Refusal, won: PlaceToWin | GroupToWin | NothingToWin) -> 
     text = won.text if isinstance(won, NothingToWin) else won.preemption.text
     if isinstance(won, PlaceToWin):
         text = f"{text or f'preemption on node {won.record.node}'}: {summary(won, won.record.pod.namespace)}"
-    if not text:
-        return refusal
+    return with_problem(refusal, text) if text else refusal
+
+
+def with_problem(refusal: Refusal, text: str) -> Refusal:
+    """The refusal that also says this, which changes more often than the rest."""
     message = refusal.message if refusal.message.endswith(".") else f"{refusal.message}."
     return replace(refusal, message=f"{message} {text}", gist=refusal.gist or refusal.message)

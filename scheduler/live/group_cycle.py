@@ -27,7 +27,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.time_limits import TooLong, timed_out
-from scheduler.live.endings import Endings, KnownGroups, LoopDependencies, with_text
+from scheduler.live.endings import Endings, KnownGroups, LoopDependencies, with_problem, with_text
 from scheduler.live.preemptions import GroupToWin, NothingToWin
 from scheduler.plugins.plugin import OF_GROUP, Refusal
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
@@ -358,7 +358,8 @@ class GroupCycle:
             is_current = self._preemptions.changes == seen or self._is_so_still(taken, won)
             is_current = is_current and await self._evict(taken, won, refusal)
         except CallFailed as error:
-            problem, is_denied = f"pod group preemption: {error}", is_refused_for_good(error)
+            problem = f"pod group preemption: {error.told_in(taken.group.key.namespace)}"
+            is_denied = is_refused_for_good(error)
             _LOG.warning("cannot preempt: %s", error, extra={"group": str(taken.group)})
         except Exception:  # noqa: BLE001 - whatever it is, it costs this group and no other
             _LOG.exception("preempting failed", extra={"group": str(taken.group)})
@@ -368,7 +369,7 @@ class GroupCycle:
             for record in won.records:
                 self._preemptions.evicted(record.pod.uid)
         if is_denied:
-            self._back_off(taken, replace(refusal, message=f"{refusal.message} {problem}"))
+            self._back_off(taken, with_problem(refusal, problem))
         elif problem:
             self._fail(taken, problem)
         elif is_current:

@@ -11,7 +11,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -39,7 +38,16 @@ from scheduler.decision.time_limits import (
     TooLong,
     timed_out,
 )
-from scheduler.live.endings import LOST_S, Endings, GroupConditions, KnownGroups, LoopDependencies, summary, with_text
+from scheduler.live.endings import (
+    LOST_S,
+    Endings,
+    GroupConditions,
+    KnownGroups,
+    LoopDependencies,
+    summary,
+    with_problem,
+    with_text,
+)
 from scheduler.live.group_cycle import GroupCycle
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
 from scheduler.plugins.dynamic_resources import CLAIMS
@@ -469,7 +477,8 @@ class Loop:
             is_current = self._preemptions.changes == seen or self._is_so_still(entry, won)
             is_current = is_current and await self._evict(entry, won, refusal)
         except CallFailed as error:
-            problem, is_denied = f"preemption on node {node}: {error}", is_refused_for_good(error)
+            problem = f"preemption on node {node}: {error.told_in(pod.namespace)}"
+            is_denied = is_refused_for_good(error)
             progress.failed(pod.uid, error)
             _LOG.warning("cannot preempt: %s", error, extra={"pod": str(pod)})
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
@@ -482,7 +491,7 @@ class Loop:
         status = PointStatus.ERROR if problem else PointStatus.SUCCESS
         self._metrics.passed(pod.scheduler_name, Point.POST_FILTER, status, self._clock() - began)
         if is_denied:
-            self._back_off(entry, replace(refusal, message=f"{refusal.message} {problem}"), started)
+            self._back_off(entry, with_problem(refusal, problem), started)
         elif problem:
             self._endings.report_reason(pod, "SchedulerError", problem)
             self._endings.failed(entry, problem, started, again_s)

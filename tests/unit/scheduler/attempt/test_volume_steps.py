@@ -1,11 +1,14 @@
 """What is written of volumes and their claims, and what becomes of writes that fail."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from scheduler.attempt.decision import AttemptEnded, Fatal, Retry
+from scheduler.attempt.run import steps
+from scheduler.attempt.steps.pod import Nominate, Waits
 from scheduler.attempt.steps.volumes import BindVolume, SelectNode, VolumeStep
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed
 from scheduler.kinds import BY_NAME
@@ -93,6 +96,17 @@ def test_claim_gets_the_node_where_its_volume_is_to_be_made() -> None:
     asyncio.run(selecting(scene).do())
     assert scene.objects[CLAIM]["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": NODE}
     assert scene.attempt.volumes == {("default", "v"): 6}
+
+
+@BOTH
+def test_pod_says_that_it_waits_for_volumes_only_once_they_were_asked_for(asked: Any) -> None:
+    """Where the write is denied nothing is waited for, and the condition would say so at each attempt."""
+    scene = VolumeScene()
+    step = asked(scene)
+    plan = VolumePlan((step.match,)) if isinstance(step, BindVolume) else VolumePlan((), (step.claim,))
+    scene.attempt.decision = replace(scene.attempt.decision, volumes=plan)
+    kinds = [type(one) for one in steps(scene.binder, scene.attempt)]
+    assert kinds.index(type(step)) < kinds.index(Nominate) < kinds.index(Waits)
 
 
 @BOTH

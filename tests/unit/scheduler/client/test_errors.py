@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from scheduler.client.errors import READ_MAX, TEXT_MAX, Cause, Unanswered, api_error
+from scheduler.client.errors import READ_MAX, TEXT_MAX, ApiError, ApiStatus, Cause, Unanswered, api_error
 
 
 def test_refusal_carries_the_fields_of_the_status() -> None:
@@ -87,6 +87,33 @@ def test_retry_after_is_read_where_it_gives_seconds(header: str, seconds: float 
 )
 def test_write_is_ambiguous_where_the_server_was_in_trouble(call: str, status: int, *, is_ambiguous: bool) -> None:
     assert api_error(call, status, b"").is_ambiguous is is_ambiguous
+
+
+DENIED = 'admission webhook "quiet.example" denied the request: not today'
+
+
+@pytest.mark.parametrize(
+    ("call", "namespace", "told"),
+    [
+        ("DELETE /api/v1/namespaces/a/pods/x", "a", f"DELETE /api/v1/namespaces/a/pods/x: 403 Forbidden: {DENIED}"),
+        ("GET /api/v1/nodes/n", "a", f"GET /api/v1/nodes/n: 403 Forbidden: {DENIED}"),
+        (
+            "PATCH /api/v1/namespaces/a/pods/x/status",
+            "b",
+            "a call for an object of another namespace failed: the API server answered 403",
+        ),
+    ],
+)
+def test_of_another_namespace_neither_names_are_told_nor_what_its_webhooks_say(
+    call: str, namespace: str, told: str
+) -> None:
+    assert ApiError(call, 403, ApiStatus("Forbidden", DENIED)).told_in(namespace) == told
+
+
+def test_of_another_namespace_it_is_told_that_no_answer_came() -> None:
+    error = Unanswered("DELETE /api/v1/namespaces/a/pods/x", "timed out", is_ambiguous=True)
+    assert error.told_in("a") == str(error)
+    assert error.told_in("b") == "a call for an object of another namespace failed: the API server did not answer"
 
 
 def test_gone_is_expired() -> None:

@@ -38,7 +38,7 @@ from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged
 from scheduler.state.invariants import Violation
-from tests.builders import NODE, a_node, a_pod, a_user, kubernetes
+from tests.builders import NODE, a_container, a_node, a_pod, a_user, amounts, kubernetes
 
 ELSEWHERE = {
     "apiVersion": "resource.k8s.io/v1",
@@ -534,6 +534,30 @@ def test_decision_of_several_turns_counts_once_with_all_its_time_and_the_pod_say
     assert entry is not None
     assert entry.spent_s == 0
     assert [one["message"] for one in room.queue.dump()] == ["a selector fails"]
+
+
+def test_pod_whose_victim_cannot_be_evicted_is_not_told_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server denies each write; all but what is said of the pod itself is for the log."""
+    room, told = LoopRoom(preempts=True), list[str]()
+    victim = replace(a_pod(a_container(cpu="2"), name="quiet", priority=1, node_name=NODE), namespace="others")
+
+    async def nominate(*_: object) -> bool:
+        return True
+
+    async def act() -> None:
+        room.cluster.set_node(a_node(allocatable=amounts(cpu="2", pods="110")))
+        room.cluster.set_pod(victim)
+        monkeypatch.setattr("scheduler.attempt.eviction.nominate", nominate)
+        monkeypatch.setattr(room.refusals, "refuse", lambda _pod, *said: told.append(" ".join(said)))
+        monkeypatch.setattr(room.events, "preemption_backed_off", lambda _pod, text: told.append(text))
+        running = asyncio.create_task(room.loop.run())
+        room.queue.add(a_pod(a_container(cpu="2"), name="urgent", priority=10), room.now)
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert any("a call for an object of another namespace failed" in text for text in told), told
+    assert not any("quiet" in text or "others/" in text for text in told)
 
 
 def test_namespace_with_costly_groups_lets_others_go_first(room: LoopRoom, monkeypatch: pytest.MonkeyPatch) -> None:
