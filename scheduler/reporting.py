@@ -123,7 +123,7 @@ class Refusals:
             reported.gist = rejection.gist
         elif is_waiting:
             self._write_soon(rejection)
-        elif reported.gist == rejection.gist and not (standing and standing.reason == "BindingPending"):
+        elif reported.gist == rejection.gist and standing == reported.condition:  # not what an attempt said since
             self._other_reasons.pop(pod.uid, None)
             self._other_details[pod.uid] = rejection  # which keeps its place
         elif reported.budget.take(self._seconds()):

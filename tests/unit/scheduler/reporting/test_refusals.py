@@ -10,6 +10,7 @@ import pytest
 from scheduler.attempt import pod_calls
 from scheduler.client.connection import Api
 from scheduler.client.errors import ApiError, ApiStatus
+from scheduler.core_v1.pod_status import Condition
 from scheduler.reporting import Refusals
 from tests.builders import a_pod
 
@@ -83,7 +84,15 @@ def test_pod_that_has_changed_is_reported_again_unless_it_has_its_node_by_now(
     assert server.methods == methods
 
 
-def test_pod_that_says_that_it_waits_is_told_at_once_why_its_attempt_has_failed() -> None:
+@pytest.mark.parametrize(
+    "said",
+    [
+        pod_calls.not_scheduled("BindingPending", "waiting", 0),
+        pod_calls.not_scheduled("SchedulerError", "preemption on node a: evicts 1 of other namespaces", 0),
+    ],
+    ids=["it waits", "others go for it"],
+)
+def test_pod_that_says_what_its_attempt_does_is_told_at_once_why_that_has_failed(said: Condition) -> None:
     """It was told the same before it waited; what it says in between is its attempt's."""
     written: list[str] = []
 
@@ -95,8 +104,7 @@ def test_pod_that_says_that_it_waits_is_told_at_once_why_its_attempt_has_failed(
     async def tell() -> None:
         refusals = Refusals(cast(Api, Taking()), lambda: datetime(2026, 1, 1, tzinfo=UTC))
         running = asyncio.create_task(refusals.run())
-        waits = pod_calls.not_scheduled("BindingPending", "waiting", 0)
-        for pod in (a_pod(resource_version="1"), a_pod(resource_version="3", conditions=(waits,))):
+        for pod in (a_pod(resource_version="1"), a_pod(resource_version="3", conditions=(said,))):
             refusals.refuse(pod, "SchedulerError", "no answer")
             await refusals.drain()
         running.cancel()
