@@ -47,6 +47,9 @@ _FILES: Mapping[str, Mapping[str, str]] = {
 }
 """Fields that name files, from the folder of the kubeconfig, and those that hold the content in their place."""
 
+_OF_OTHERS = ("as", "as-uid", "as-groups", "as-user-extra")
+"""Fields by which a user acts as another one, with his rights."""
+
 _ADDRESSES = ("http", "https")
 
 KubeFields = dict[str, Any]
@@ -223,6 +226,9 @@ def _problems_of_choice(name: str, entries: Mapping[str, Mapping[str, KubeFields
     user = entries["users"].get(named, {})
     yield from _problems_of_files(f"user {named!r}", "user", user)
     first, second = ("client-certificate", "client-key")
+    for field in _OF_OTHERS:
+        if user.get(field):
+            yield f"user {named!r}: {field} is not supported, and calls without it could have other rights"
     if _is_given(user, first) and not _is_given(user, second):
         yield f"user {named!r}: {second} is required beside {first}"
 

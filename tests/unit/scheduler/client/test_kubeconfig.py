@@ -111,6 +111,11 @@ def test_a_context_needs_no_user(tmp_path: Path) -> None:
             "user 'u': client-certificate /nowhere/c.crt: No such file or directory",
         ),
         ({"users": entries("users", u={"client-certificate-data": "a"})}, "client-key is required beside"),
+        (
+            {"users": entries("users", u={"token": "t", "as": "jane"})},
+            "user 'u': as is not supported, and calls without",
+        ),
+        ({"users": entries("users", u={"as-groups": ["dev"]})}, "user 'u': as-groups is not supported"),
         ({"users": entries("users", u={"tokenFile": "/nowhere/t"})}, "tokenFile /nowhere/t: No such file or directory"),
         ({"clusters": 2 * entries("clusters", c={"server": HERE})}, "clusters[1].name: 'c' is there twice"),
     ],
