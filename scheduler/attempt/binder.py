@@ -256,10 +256,18 @@ class CurrentStep:
 
     def text(self, now: float) -> str:
         """For a person who asks why the pod is not bound."""
-        about = f" ({self.subject})" if self.subject else ""
         where = f" on node {self.node}" if self.node else ""
-        trouble = f"; the last failure: {self.trouble}" if self.trouble else ""
-        return f"its attempt{where} has been at step {self.step}{about} for {now - self.since:.1f} s{trouble}"
+        return f"its attempt{where} has been at {self.named} for {now - self.since:.1f} s{self.failure}"
+
+    @property
+    def named(self) -> str:
+        """The step, and what it is about."""
+        return f"step {self.step} ({self.subject})" if self.subject else f"step {self.step}"
+
+    @property
+    def failure(self) -> str:
+        """The end of a sentence about the step; empty if nothing has failed."""
+        return f"; the last failure: {self.trouble}" if self.trouble else ""
 
 
 class CurrentSteps:
@@ -282,6 +290,11 @@ class CurrentSteps:
         """The last call that failed at the current step of the pod's attempt; empty if none did."""
         current = self._current.get(uid)
         return current.trouble if current else ""
+
+    def reason(self, uid: str) -> str:
+        """What keeps the attempt for the pod, in words that stay the same; empty if there is none."""
+        current = self._current.get(uid)
+        return f"it was at {current.named}{current.failure}" if current else ""
 
     def step(self, uid: str) -> str:
         """The step that the attempt for the pod is at; empty if there is none."""

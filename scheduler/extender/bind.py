@@ -134,12 +134,14 @@ class Binds:
         """Why the pod is not bound; empty where it is, whoever has bound it to that node."""
         task = self._attempts.start(self._one_at_a_time(args))
         await asyncio.wait({task}, timeout=self._time_limit_s)
+        reason = self._binder.progress.reason(args.PodUID)  # before it is taken back
         if not task.done():
             task.cancel()  # once: it goes on until what it wrote is taken back, though nobody may wait so long
             await asyncio.wait({task}, timeout=ROLLBACK_S)
         if task.done() and not task.cancelled():
             return task.result()
-        return f"pod {args.PodNamespace}/{args.PodName} was not bound within {self._time_limit_s:.0f} s"
+        late = f"pod {args.PodNamespace}/{args.PodName} was not bound within {self._time_limit_s:.0f} s"
+        return f"{late}: {reason}" if reason else late
 
     def free(self, pod: Pod, claims: Sequence[Claim]) -> None:
         """Deallocate one of the claims that keep the pod from every node, in the background.

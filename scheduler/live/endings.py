@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from allocator.words import listed_up_to
+from allocator.words import counted, listed_up_to
 from scheduler.attempt import pod_calls
 from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder
@@ -298,17 +298,20 @@ def summary(won: PlaceToWin, namespace: str = "") -> str:
     pods, budgets = won.preemption.candidate.pods if won.preemption.candidate else [], won.preemption.violated
     clauses = [f"evicts {_named([(one.namespace, one.name) for one in pods], namespace)}" if pods else "waits"]
     if won.claims:
-        clauses.append(f"frees claims {_named([(one.namespace, one.name) for one in won.claims], namespace)}")
+        clauses.append(f"frees {_named([(one.namespace, one.name) for one in won.claims], namespace, 'claim')}")
     if budgets:
-        clauses.append(f"violates budgets {_named([(one.namespace, one.name) for one in budgets], namespace)}")
+        clauses.append(f"violates {_named([(one.namespace, one.name) for one in budgets], namespace, 'budget')}")
     return "; ".join(clauses)
 
 
-def _named(objects: Sequence[tuple[str, str]], namespace: str) -> str:
+def _named(objects: Sequence[tuple[str, str]], namespace: str, kind: str = "") -> str:
+    """kind: before the names; of pods none is said."""
     seen = ["/".join(one) for one in objects if namespace in ("", one[0])]
     others = len(objects) - len(seen)
     most = MOST_NAMED if namespace else len(seen)
-    texts = [listed_up_to(seen, most)] if seen else []
+    if kind and not seen:
+        return f"{counted(others, kind)} of other namespaces"
+    texts = [f"{kind}s {listed_up_to(seen, most)}" if kind else listed_up_to(seen, most)] if seen else []
     return " and ".join([*texts, f"{others} of other namespaces"] if others else texts)
 
 

@@ -106,3 +106,16 @@ def test_step_and_the_last_failed_call_are_shown_while_the_attempt_asks_again_an
     assert shown.startswith("its attempt on node node-0 has been at step Waiting for 0.0 s; the last failure: GET ")
     assert shown.endswith("no answer in time")
     assert scene.binder.progress.by_step() == {}
+
+
+def test_reason_names_step_and_last_failure_and_stays_the_same_while_time_passes() -> None:
+    now = [0.0]
+    steps = CurrentSteps(lambda: now[0])
+    assert steps.reason("uid") == ""
+    steps.at("uid", "ns/pod", "node-0", "Reserve", "claim ns/a")
+    assert steps.reason("uid") == "it was at step Reserve (claim ns/a)"
+    steps.failed("uid", ValueError('failed calling webhook "slow.example"'))
+    reason = steps.reason("uid")
+    now[0] = 20.0
+    assert reason == steps.reason("uid")
+    assert reason == 'it was at step Reserve (claim ns/a); the last failure: failed calling webhook "slow.example"'

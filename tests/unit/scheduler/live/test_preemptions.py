@@ -254,6 +254,8 @@ def test_owner_is_told_who_goes_and_of_other_namespaces_how_many() -> None:
     both = [Unit.of(one) for one in (VICTIM, other)]
     two = replace(won, preemption=replace(won.preemption, candidate=replace(won.preemption.candidate, victims=both)))
     assert summary(two, "default").startswith("evicts default/victim and 1 of other namespaces; frees")
+    others = "frees 1 claim of other namespaces; violates 1 budget of other namespaces"
+    assert summary(two, "third") == f"evicts 2 of other namespaces; {others}"
     assert summary(two).startswith("evicts default/victim, other/victim; frees")
 
 
