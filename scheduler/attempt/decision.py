@@ -203,6 +203,11 @@ class Step(ABC):
         return f"the API server's answer to a write of {self.subject}" if self.subject else ""
 
     @property
+    def waits_for(self) -> str:
+        """What a step that only waits has not seen yet, in words; "" for all others."""
+        return ""
+
+    @property
     def is_idle(self) -> bool:
         """Whether the outcome of each write is known: none can be stored later than now."""
         return True

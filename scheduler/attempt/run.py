@@ -173,10 +173,10 @@ def steps(binder: Binder, attempt: Attempt) -> Iterator[Step]:
     if decision.is_assigned:
         yield AwaitConditions(binder, attempt)
         return
+    yield Nominate(binder, attempt)
     # Only once the devices are ours: what is asked of volumes stays, and keeps the pod on this node.
     yield from (BindVolume(binder, attempt, match) for match in decision.volumes.matches)
     yield from (SelectNode(binder, attempt, claim) for claim in decision.volumes.provisioned)
-    yield Nominate(binder, attempt)  # says what the pod waits for: nothing does where a write was denied
     devices = AwaitConditions(binder, attempt)
     yield Waits([devices, AwaitVolumes(binder, attempt)]) if decision.volumes else devices
     yield WriteDeviceStatus(binder, attempt)

@@ -80,14 +80,14 @@ class CallFailed(Exception):
         """What it says whatever object it is about."""
         return type(self).__name__
 
-    def told_in(self, namespace: str) -> str:
+    def message_in(self, namespace: str) -> str:
         """What those may know who read the objects of the namespace: of another one, no name and no webhook's words."""
         of_call = _NAMESPACE.search(self.call)
         if of_call is None or of_call[1] == namespace:
             return str(self)
-        return f"a call for an object of another namespace failed: {self._told_to_others()}"
+        return f"a call for an object of another namespace failed: {self._answer_for_others()}"
 
-    def _told_to_others(self) -> str:
+    def _answer_for_others(self) -> str:
         return "the API server did not answer"
 
 
@@ -127,7 +127,7 @@ class ApiError(CallFailed):
         """As of every failed call."""
         return f"{self.status} {self.reason}"
 
-    def _told_to_others(self) -> str:
+    def _answer_for_others(self) -> str:
         return f"the API server answered {self.status}"
 
     @property

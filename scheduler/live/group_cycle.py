@@ -358,7 +358,7 @@ class GroupCycle:
             is_current = self._preemptions.changes == seen or self._is_so_still(taken, won)
             is_current = is_current and await self._evict(taken, won, refusal)
         except CallFailed as error:
-            problem = f"pod group preemption: {error.told_in(taken.group.key.namespace)}"
+            problem = f"pod group preemption: {error.message_in(taken.group.key.namespace)}"
             is_denied = is_refused_for_good(error)
             _LOG.warning("cannot preempt: %s", error, extra={"group": str(taken.group)})
         except Exception:  # noqa: BLE001 - whatever it is, it costs this group and no other

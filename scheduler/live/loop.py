@@ -477,7 +477,7 @@ class Loop:
             is_current = self._preemptions.changes == seen or self._is_so_still(entry, won)
             is_current = is_current and await self._evict(entry, won, refusal)
         except CallFailed as error:
-            problem = f"preemption on node {node}: {error.told_in(pod.namespace)}"
+            problem = f"preemption on node {node}: {error.message_in(pod.namespace)}"
             is_denied = is_refused_for_good(error)
             progress.failed(pod.uid, error)
             _LOG.warning("cannot preempt: %s", error, extra={"pod": str(pod)})

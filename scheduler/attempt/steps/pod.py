@@ -24,7 +24,6 @@ from scheduler.attempt.claim_objects import (
 from scheduler.attempt.claim_step import renew
 from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone, Pending, Point, Retry, Step
 from scheduler.attempt.pod_fate import Known, Pod, Unknown, look, unless_shown, waiting, write_status
-from scheduler.attempt.steps.volumes import awaited_volumes
 from scheduler.attempt.write_outcome import MUTATED, may_pass
 from scheduler.client.api_resources import PODS
 from scheduler.client.errors import CallFailed
@@ -269,6 +268,12 @@ class AwaitConditions(Step):
     binder: Binder
     attempt: Attempt
 
+    @property
+    def waits_for(self) -> str:
+        """Devices, in words; empty if none."""
+        devices = unready(self.binder, self.attempt)
+        return awaited_devices(devices) if devices else ""
+
     async def do(self) -> Pending | None:
         """Return once all devices are ready. Raises AttemptEnded where they will not be."""
         waiting = unready(self.binder, self.attempt)
@@ -363,6 +368,11 @@ class Waits(Step):
 
     steps: Sequence[Step]
 
+    @property
+    def awaited(self) -> str:
+        """What the pod is told if it takes long."""
+        return " and ".join(filter(None, (step.waits_for for step in self.steps)))
+
     async def do(self) -> Pending | None:
         """Return once all have what they wait for. Raises AttemptEnded."""
         try:
@@ -429,27 +439,25 @@ class Nominate(Step):
         if not decision.waits_for_devices:
             return
         devices = unready(self.binder, self.attempt)
-        awaited = [awaited_devices(devices)] if devices else []
-        awaited += [awaited_volumes(decision.volumes)] if decision.volumes else []
-        if awaited:
-            self.is_written = True
-            message = f"waiting for {' and '.join(awaited)}"
-            node = self.attempt.intent.node
-            await self._write(node, lambda pod: {FIELD: node, **waiting(self.binder, pod, message)})
+        if devices:
+            message = f"waiting for {awaited_devices(devices)}"
+            await self._write(lambda pod: {FIELD: self.attempt.intent.node, **waiting(self.binder, pod, message)})
+        elif decision.volumes:  # that the pod waits for them is true only once they were asked for
+            await self._write(lambda _: {FIELD: self.attempt.intent.node})
 
     async def undo(self, node: str) -> bool:
         """Clear the nomination, unless another writer has changed it."""
         written = self.attempt.intent.node
         if self.is_written:
-            await self._write("no node", lambda pod: {FIELD: None} if pod["status"].get(FIELD) == written else None)
+            await self._write(lambda pod: {FIELD: None} if pod["status"].get(FIELD) == written else None)
         return False
 
-    async def _write(self, node: str, status_of: Callable[[Pod], Json | None]) -> None:
+    async def _write(self, status_of: Callable[[Pod], Json | None]) -> None:
+        self.is_written = True
         try:
             await write_status(self.binder, self.attempt, status_of)
         except CallFailed as error:
-            pod = self.attempt.decision.pod
-            _LOG.warning("pod %s: cannot write status.nominatedNodeName %s: %s", pod, node, error)
+            _LOG.warning("pod %s: cannot write status.nominatedNodeName: %s", self.attempt.decision.pod, error)
 
 
 @dataclass(eq=False)

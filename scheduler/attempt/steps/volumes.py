@@ -22,7 +22,7 @@ from scheduler.core_v1.storage_objects import (
     decode_persistent_volume_claim,
 )
 from scheduler.state.storage import ObjectKey
-from scheduler.state.volumes import Match, VolumePlan
+from scheduler.state.volumes import Match
 
 # A step that patches a volume or its claim, at the version that the decision is based on.
 #
@@ -119,6 +119,12 @@ class AwaitVolumes(Step):
     binder: Binder
     attempt: Attempt
 
+    @property
+    def waits_for(self) -> str:
+        """Volumes, in words."""
+        claims = sorted(str(claim) for claim in self._claims())
+        return f"volumes of persistentvolumeclaims {', '.join(claims)}"
+
     async def do(self) -> None:
         """Return once all claims are bound. Raises AttemptEnded where they will not be."""
         try:
@@ -201,12 +207,6 @@ class AwaitVolumes(Step):
         if not self.binder.volumes.is_reached(node, volume):
             _fail(f'pv "{volume.name}" node affinity doesn\'t match node "{node}"')
         return claim.is_bound
-
-
-def awaited_volumes(plan: VolumePlan) -> str:
-    """What a pod waits for that has the plan."""
-    claims = sorted(str(claim) for claim in (*(match.claim for match in plan.matches), *plan.provisioned))
-    return f"volumes of persistentvolumeclaims {', '.join(claims)}"
 
 
 def _fail(reason: str) -> NoReturn:

@@ -8,7 +8,6 @@ import pytest
 
 from scheduler.attempt.decision import AttemptEnded, Fatal, Retry
 from scheduler.attempt.run import steps
-from scheduler.attempt.steps.pod import Nominate, Waits
 from scheduler.attempt.steps.volumes import BindVolume, SelectNode, VolumeStep
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed
 from scheduler.kinds import BY_NAME
@@ -105,8 +104,10 @@ def test_pod_says_that_it_waits_for_volumes_only_once_they_were_asked_for(asked:
     step = asked(scene)
     plan = VolumePlan((step.match,)) if isinstance(step, BindVolume) else VolumePlan((), (step.claim,))
     scene.attempt.decision = replace(scene.attempt.decision, volumes=plan)
-    kinds = [type(one) for one in steps(scene.binder, scene.attempt)]
-    assert kinds.index(type(step)) < kinds.index(Nominate) < kinds.index(Waits)
+    said = [one.awaited for one in steps(scene.binder, scene.attempt)]
+    text = "volumes of persistentvolumeclaims default/v"
+    assert said.index(text) > [type(one) for one in steps(scene.binder, scene.attempt)].index(type(step))
+    assert said.count(text) == 1
 
 
 @BOTH

@@ -107,13 +107,13 @@ DENIED = 'admission webhook "quiet.example" denied the request: not today'
 def test_of_another_namespace_neither_names_are_told_nor_what_its_webhooks_say(
     call: str, namespace: str, told: str
 ) -> None:
-    assert ApiError(call, 403, ApiStatus("Forbidden", DENIED)).told_in(namespace) == told
+    assert ApiError(call, 403, ApiStatus("Forbidden", DENIED)).message_in(namespace) == told
 
 
 def test_of_another_namespace_it_is_told_that_no_answer_came() -> None:
     error = Unanswered("DELETE /api/v1/namespaces/a/pods/x", "timed out", is_ambiguous=True)
-    assert error.told_in("a") == str(error)
-    assert error.told_in("b") == "a call for an object of another namespace failed: the API server did not answer"
+    assert error.message_in("a") == str(error)
+    assert error.message_in("b") == "a call for an object of another namespace failed: the API server did not answer"
 
 
 def test_gone_is_expired() -> None:
