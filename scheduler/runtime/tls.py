@@ -60,7 +60,10 @@ class Certificates:
     def _accepted(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> ssl.SSLObject:
         """A connection whose handshake begins. options: others of `SSLContext.wrap_bio`, of their own types."""
         self._refresh()
-        return self._newest.wrap_bio(incoming, outgoing, **options)
+        connection = self._newest.wrap_bio(incoming, outgoing, **options)
+        assert isinstance(connection, _TlsConnection)
+        connection.hello = _Hello(incoming, outgoing)
+        return connection
 
     def _loaded(self) -> ssl.SSLContext:
         """The files as they are now. Raises BadCertificates."""
@@ -83,6 +86,41 @@ class Certificates:
             _LOG.info("reloaded certificates", extra={"file": str(self._files.certificate)})
 
 
+MOST_HELLO = 8 * 1024
+"""Bytes that a client may send before the server shows its certificate: several times what any client needs.
+
+OpenSSL looks for each key of a hello in its list of groups, from the beginning: for 0.08 s in one of 64 KiB.
+"""
+
+_CERTIFICATE_LEAST = 512
+"""Bytes of an answer that has the server's certificate; one that asks for another hello has fewer."""
+
+
+class _LargeHello(ssl.SSLError):
+    """A client has sent more than MOST_HELLO."""
+
+
+class _Hello:
+    """What a client sends before the server shows its certificate. incoming, outgoing: of the connection."""
+
+    def __init__(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
+        self._incoming, self._outgoing = incoming, outgoing
+        self._size = self._unread = 0
+        self._is_answered = False
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """While the context is open, OpenSSL goes on with what has come. Raises _LargeHello where that is too much."""
+        self._size += 0 if self._is_answered else self._incoming.pending - self._unread
+        if self._size > MOST_HELLO:
+            raise _LargeHello(f"its first message is larger than {MOST_HELLO} bytes")
+        try:
+            yield
+        finally:
+            self._unread = self._incoming.pending
+            self._is_answered = self._is_answered or self._outgoing.pending >= _CERTIFICATE_LEAST
+
+
 class _TlsConnection(ssl.SSLObject):
     """A connection whose client hears why its certificate is refused, as does who reads the log.
 
@@ -90,6 +128,7 @@ class _TlsConnection(ssl.SSLObject):
     """
 
     rejections: ClassVar[Denials]
+    hello: _Hello
     _refusal: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
@@ -97,9 +136,13 @@ class _TlsConnection(ssl.SSLObject):
         if self._refusal is not None:
             raise self._refusal
         try:
-            super().do_handshake()
+            with self.hello.limited():
+                super().do_handshake()
             # Over: what follows is as fast as without us.
             self.__class__ = ssl.SSLObject  # type: ignore[assignment]
+        except _LargeHello as error:
+            self.rejections.denied(str(error), f"rejected a client: {error}", time.monotonic())
+            raise
         except ssl.SSLError as error:
             if error.reason not in _NOT_VOUCHED_FOR:
                 raise

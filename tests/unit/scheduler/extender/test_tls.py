@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from scheduler.extender import program
 from scheduler.extender.configuration import ExtenderConfiguration
 from scheduler.runtime.configuration import load
-from scheduler.runtime.tls import BadCertificates, Certificates, Files, is_allowed, names_in
+from scheduler.runtime.tls import MOST_HELLO, BadCertificates, Certificates, Files, is_allowed, names_in
 from tests.controlplane import certificates
 from tests.controlplane.certificates import CLIENT, CertificatesPair
 from tests.unit.scheduler.extender.serving import ask, connected, run, served
@@ -213,6 +213,24 @@ def test_keys_are_agreed_on_over_no_group_that_costs_a_server_much_and_a_client_
         if sent.read(1) == b"\x16":  # no alert: the server asks for a key of this group
             taken.append(name)
     assert taken == ["secp256r1"]
+
+
+@pytest.mark.parametrize("size", [1, 1000, 100_000], ids=["byte by byte", "in parts", "at once"])
+def test_hello_that_is_larger_than_any_client_needs_is_not_read(site: TlsSite, size: int) -> None:
+    """OpenSSL takes 64 KiB, and compares each key in it with each group."""
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    connection = Certificates(site.files).context.wrap_bio(received, sent, server_side=True)
+    record = b"\x16\x03\x01\x40\x00"
+    hello = record + b"\x01\x00\xff\x00" + bytes(0x3FFC) + record + bytes(0x4000)
+    most = MOST_HELLO // size * size
+    for start in range(0, most, size):
+        received.write(hello[start : start + size])
+        with pytest.raises(ssl.SSLWantReadError):
+            connection.do_handshake()
+    received.write(hello[most : most + size])
+    with pytest.raises(ssl.SSLError, match="its first message is larger than 8192 bytes"):
+        connection.do_handshake()
+    assert sent.pending == 0
 
 
 def test_strangers_get_tls_1_2(site: TlsSite) -> None:
