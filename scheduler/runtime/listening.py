@@ -483,6 +483,7 @@ class _ApplicationService:
             access_log=None,
             keepalive_timeout=IDLE_S,
             lingering_time=0.0,  # no body is read that nobody asks for
+            auto_decompress=False,  # nor what has come of one, 2 kB of which may be 2 MB
         )
 
     def standing(self, connection: OpenConnection) -> Standing:

@@ -166,6 +166,19 @@ def test_roles_grant_the_leases_that_are_configured(helm: Helm) -> None:
     assert granted == {name: ["other"] for name in ("dra-scheduler", "dra-guard", "dra-kube-scheduler")}
 
 
+def test_policy_lets_the_guard_write_the_lease_that_is_configured(helm: Helm) -> None:
+    values = {"guard": {"enabled": True, "config": {"leaderElection": {"resourceName": "other"}}}}
+    (policy,) = (
+        obj
+        for obj in helm.rendered({**NOTHING, **values})
+        if obj["kind"] == "ValidatingAdmissionPolicy" and obj["metadata"]["name"] == "dra-guard"
+    )
+    variables = {one["name"]: " ".join(one["expression"].split()) for one in policy["spec"]["variables"]}
+    lease_or_own = "(request.resource.resource == 'leases' ? 'other' : 'dra-guard')"
+    assert variables["isUpdate"] == f"request.operation == 'UPDATE' && request.name == {lease_or_own}"
+    assert variables["isNewLease"].endswith("object.metadata.?name.orValue('') == 'other'")
+
+
 def test_what_only_preemption_needs_is_granted_unless_it_is_off(helm: Helm) -> None:
     def roles(config: Values) -> set[str]:
         objects = helm.rendered({"scheduler": {"config": config}})

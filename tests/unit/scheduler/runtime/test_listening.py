@@ -9,10 +9,11 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
+from aiohttp.compression_utils import ZLibDecompressor
 
 from scheduler import runtime
 from scheduler.runtime.listening import CannotServe, Limits, Refusal, Service, _Acceptor, listening
@@ -430,6 +431,29 @@ def test_of_a_body_in_the_smallest_chunks_hardly_anything_is_read(
 
     run(loop, use, Limits(), is_secure=is_secure)
     assert parsed < 5000
+
+
+@LOOPS
+@pytest.mark.parametrize("encoding", ["deflate", "gzip"])
+def test_body_is_not_decompressed(loop: Loop, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 kB may become 2 MB."""
+    made: list[str] = []
+    decompressor = ZLibDecompressor.__init__
+
+    def noted(self: ZLibDecompressor, *args: Any, **options: Any) -> None:
+        made.append(encoding)
+        decompressor(self, *args, **options)
+
+    monkeypatch.setattr(ZLibDecompressor, "__init__", noted)
+
+    async def use(server: Server) -> None:
+        reader, writer = await server.ready()
+        head = f"GET / HTTP/1.1\r\nHost: a\r\nContent-Encoding: {encoding}\r\nContent-Length: 9\r\n\r\n"
+        writer.write(head.encode() + b"not so...")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+
+    run(loop, use, Limits(), is_secure=False)
+    assert made == []
 
 
 @LOOPS
