@@ -20,6 +20,7 @@ from allocator.explain.text import holders_text
 from allocator.features.partitionable_devices import consumed
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Device, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice, own_name
+from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.state.claims import FINALIZER, ClaimIndex, ClaimObject, Holding, Waiting, claims_of
 
@@ -198,16 +199,23 @@ def share_misfit(result: DeviceResult, device: Device | None) -> str:
     """What is wrong with the capacities that a share of the device names; empty where nothing is. device: as published.
 
     A share takes of each capacity of its device, by request, by default or the whole. Of one that it does not name, it
-    would count for nothing, and so would one that the device does not have. Source: KEP-5075,
-    GetConsumedCapacityFromRequest in structured/internal/experimental.
+    would count for nothing, and so would one that the device does not have. Of two spellings of a name the one with the
+    driver's domain counts. Source: KEP-5075, GetConsumedCapacityFromRequest in structured/internal/experimental.
     """
     if not result.share_id or device is None or not device.allow_multiple_allocations:
         return ""
     named, capacities = result.consumed_capacity.keys(), device.capacity.keys()
     if strange := sorted(one for one in named if own_name(capacities, one, device.driver) is None):
         return f"consumedCapacity names {strange[0]}, a capacity that the device does not have"
+    if uncounted := sorted(one for one in named if _counted(result, one).nanos < result.consumed_capacity[one].nanos):
+        return f"consumedCapacity names {uncounted[0]} twice, and the larger amount would not count"
     missing = sorted(one for one in capacities if own_name(named, one, device.driver) is None)
     return f"consumedCapacity does not name {missing[0]}, a capacity of the device" if missing else ""
+
+
+def _counted(result: DeviceResult, name: str) -> Quantity:
+    """The amount of the capacity of that name that counts."""
+    return result.consumed_capacity[own_name(result.consumed_capacity, name, result.driver) or name]
 
 
 def _are_different_shares(shares: Sequence[str]) -> bool:

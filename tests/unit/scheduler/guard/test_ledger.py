@@ -209,6 +209,10 @@ def test_what_was_allowed_counts_on_when_a_later_question_of_its_claim_fails(mon
             {"bandwidth": "1", "memory": "1", "cores": "1"},
             "names cores, a capacity that the device does not have",
         ),
+        (
+            {"bandwidth": "8", f"{DRIVER}/bandwidth": "1", "memory": "1"},
+            "names bandwidth twice, and the larger amount would not count",
+        ),
         ({"bandwidth": "1", "memory": "0"}, ""),
     ],
 )
@@ -224,12 +228,14 @@ def test_share_names_all_capacities_of_its_device_and_no_other(named: dict[str, 
     assert (denial.message if denial else "") == (f"{where} {problem}" if problem else "")
 
 
-def test_capacity_that_a_device_has_in_both_spellings_is_named_once() -> None:
-    """As allocators of 1.38 do."""
+def test_capacity_that_a_device_has_in_both_spellings_is_named_once_or_in_both() -> None:
+    """As allocators of 1.38 do; those of earlier releases name both."""
     room = {"memory": "10", f"{DRIVER}/memory": "10"}
     cluster = a_cluster(a_device("shared", allow_multiple_allocations=True, capacity=room))
     share = replace(a_result("shared", "one"), consumed_capacity={f"{DRIVER}/memory": Quantity.parse("1")})
     assert cause(Ledger(cluster), "a", share) == ""
+    both = replace(share, consumed_capacity=dict.fromkeys(room, Quantity.parse("1")))
+    assert cause(Ledger(cluster), "a", both) == ""
 
 
 @pytest.mark.parametrize("published", SPELLINGS)
