@@ -228,9 +228,45 @@ def test_hello_that_is_larger_than_any_client_needs_is_not_read(site: TlsSite, s
         with pytest.raises(ssl.SSLWantReadError):
             connection.do_handshake()
     received.write(hello[most : most + size])
-    with pytest.raises(ssl.SSLError, match="its first message is larger than 8192 bytes"):
+    with pytest.raises(ssl.SSLError, match="its handshake is larger than 8192 bytes"):
         connection.do_handshake()
     assert sent.pending == 0
+
+
+def meet(server: ssl.SSLContext, client: ssl.SSLContext, after: bytes = b"") -> ssl.SSLObject:
+    """The server's end of a connection, whose client sends this in one go with the end of its handshake."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
+    is_over = False
+    while not is_over:
+        try:
+            theirs.do_handshake()
+            theirs.write(after or b"x")
+            is_over = True
+        except ssl.SSLWantReadError:
+            with suppress(ssl.SSLWantReadError):
+                ours.do_handshake()
+    ours.do_handshake()
+    return ours
+
+
+def test_what_a_client_sends_beyond_its_handshake_does_not_count(site: TlsSite) -> None:
+    body = b"x" * 200_000
+    ours, read = meet(Certificates(site.files).context, site.client(), body), b""
+    while len(read) < len(body):
+        read += ours.read(1 << 20)
+    assert read == body
+
+
+def test_certificates_that_are_larger_than_any_client_needs_are_not_looked_at(site: TlsSite, tmp_path: Path) -> None:
+    """Whoever vouches for them, OpenSSL works out the key of each."""
+    client, chain = site.client(), tmp_path / "chain.pem"
+    pair = site.issued.client_named(CLIENT)
+    chain.write_bytes(pair.certificate.read_bytes() * 60)
+    client.load_cert_chain(chain, pair.key)
+    with pytest.raises(ssl.SSLError, match="its handshake is larger than 16384 bytes"):
+        meet(Certificates(site.files).context, client)
 
 
 def test_strangers_get_tls_1_2(site: TlsSite) -> None:
