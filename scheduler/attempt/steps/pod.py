@@ -24,7 +24,7 @@ from scheduler.attempt.claim_objects import (
 from scheduler.attempt.claim_step import renew
 from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone, Pending, Point, Retry, Step
 from scheduler.attempt.pod_fate import Known, Pod, Unknown, look, unless_shown, waiting, write_status
-from scheduler.attempt.write_outcome import MUTATED, may_pass
+from scheduler.attempt.write_outcome import MUTATED, WriteOutcome, may_pass, write_outcome
 from scheduler.client.api_resources import PODS
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
@@ -457,7 +457,8 @@ class Nominate(Step):
         try:
             await write_status(self.binder, self.attempt, status_of)
         except CallFailed as error:
-            _LOG.warning("pod %s: cannot write status.nominatedNodeName: %s", self.attempt.decision.pod, error)
+            if write_outcome(error) is not WriteOutcome.GONE:  # who deletes pods fills no log
+                _LOG.warning("pod %s: cannot write status.nominatedNodeName: %s", self.attempt.decision.pod, error)
 
 
 @dataclass(eq=False)
