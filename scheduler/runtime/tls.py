@@ -101,6 +101,10 @@ _CERTIFICATE_LEAST = 512
 class _LargeHandshake(ssl.SSLError):
     """A client has sent more than it may before its handshake is over."""
 
+    def __str__(self) -> str:
+        """The message: Python's own errors of TLS have two arguments."""
+        return str(self.args[0])
+
 
 class _Handshake:
     """What a client sends until its handshake is over. incoming, outgoing: of the connection."""
