@@ -30,7 +30,7 @@ from scheduler.client.watch_states import Undecodable
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import MANAGER, WatchedClaim, pod_of
-from scheduler.state.claims import is_controlled_by
+from scheduler.state.claims import FINALIZER, is_controlled_by
 from scheduler.state.cluster_changes import Event, PodChanged
 
 # Finds and removes unused leftovers on claims, at regular intervals: allocations and intents of ours.
@@ -49,6 +49,11 @@ _SWEEP_TRIES = 2
 """Of one write to a claim, within one sweep."""
 
 Leftover = Literal["allocation", "intent"]
+
+
+def should_have_been_freed(leftover: Leftover, claim: RawClaim) -> bool:
+    """Whether the allocation is one that we have left behind. Who takes the finalizer away keeps it there himself."""
+    return leftover == "allocation" and FINALIZER in (claim["metadata"].get("finalizers") or ())
 
 
 @dataclass(slots=True)

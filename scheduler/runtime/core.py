@@ -32,7 +32,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.kinds import KINDS, WatchedClaim
 from scheduler.plugins.profile import Profile
-from scheduler.repair import EVERY_S, ClaimStatuses, Leftover, Sweep, epoch_after, recover
+from scheduler.repair import EVERY_S, ClaimStatuses, Leftover, Sweep, epoch_after, recover, should_have_been_freed
 from scheduler.runtime import health, metrics
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Allocating, Common
@@ -430,7 +430,7 @@ class Core:
             await asyncio.sleep(EVERY_S)
             due = self._sweep.due(self._marked_claims(), self._is_in_flight, time.monotonic())
             for mark, watched in due:
-                if mark == "allocation":
+                if should_have_been_freed(mark, watched.raw):
                     message = "it has been allocated by us and not reserved for more than two minutes"
                     self._reporter.violated(Violation("I3", f"claim {watched.claim}", message))
             for leftover in get_args(Leftover):

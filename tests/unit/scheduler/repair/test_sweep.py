@@ -14,7 +14,7 @@ from scheduler.attempt.claim_objects import ClaimRef, Intent
 from scheduler.attempt.slots import CallLimit
 from scheduler.client import api_resources
 from scheduler.kinds import WatchedClaim, claim_of
-from scheduler.repair import EVERY_S, LEAST_AGE_S, Sweep
+from scheduler.repair import EVERY_S, LEAST_AGE_S, Sweep, should_have_been_freed
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
 TURNS = 20
@@ -45,6 +45,16 @@ def due(sweep: Sweep, claims: Sequence[Json], now_s: float, in_flight: Callable[
 
 def test_allocation_of_ours_that_nobody_has_reserved_is_left_over() -> None:
     assert a_sweep().leftover(unused()) == "allocation"
+
+
+def test_allocation_whose_finalizer_was_taken_away_is_freed_and_is_nobodys_fault() -> None:
+    """Its owner may take it away, and delete the pod: nothing of ours has gone wrong."""
+    claim = unused()
+    assert should_have_been_freed("allocation", claim)
+    assert not should_have_been_freed("intent", claim)
+    claim["metadata"]["finalizers"] = []
+    assert a_sweep().leftover(claim) == "allocation"
+    assert not should_have_been_freed("allocation", claim)
 
 
 def test_intent_of_ours_without_allocation_is_left_over() -> None:
