@@ -303,14 +303,17 @@ class _TemplateRefShape(TypedDict):
     workload: _TemplateOfWorkloadShape
 
 
-class _FirstSpecShape(TypedDict):
-    podGroupTemplateRef: _TemplateRefShape
-    schedulingPolicy: _PolicyShape
+class _AnySpecShape(TypedDict):
     schedulingConstraints: _ConstraintsShape
-    resourceClaims: list[_ClaimShape]
     disruptionMode: object
     priorityClassName: object
     priority: object
+
+
+class _FirstSpecShape(_AnySpecShape):
+    podGroupTemplateRef: _TemplateRefShape
+    schedulingPolicy: _PolicyShape
+    resourceClaims: list[_ClaimShape]
 
 
 class _FirstShape(TypedDict):
@@ -322,16 +325,15 @@ class _WorkloadRefShape(TypedDict):
     templateName: object
 
 
-class _SpecShape(TypedDict):
+class _LaterSpecShape(_AnySpecShape):
     parentCompositePodGroupName: object
     workloadRef: _WorkloadRefShape
-    schedulingPolicy: _PolicyShape
-    schedulingConstraints: _ConstraintsShape
-    resourceClaims: list[_ClaimShape]
-    disruptionMode: object
-    priorityClassName: object
-    priority: object
     preemptionPolicy: object
+
+
+class _SpecShape(_LaterSpecShape):
+    schedulingPolicy: _PolicyShape
+    resourceClaims: list[_ClaimShape]
 
 
 class _LaterShape(TypedDict):
@@ -347,15 +349,8 @@ class _CompositePolicyShape(TypedDict):
     gang: _GroupGangShape
 
 
-class _CompositeSpecShape(TypedDict):
-    parentCompositePodGroupName: object
-    workloadRef: _WorkloadRefShape
+class _CompositeSpecShape(_LaterSpecShape):
     schedulingPolicy: _CompositePolicyShape
-    schedulingConstraints: _ConstraintsShape
-    disruptionMode: object
-    priorityClassName: object
-    priority: object
-    preemptionPolicy: object
 
 
 class _CompositeShape(TypedDict):
