@@ -6,17 +6,24 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.x509.oid import NameOID
 
 from scheduler.extender import program
 from scheduler.extender.configuration import ExtenderConfiguration
@@ -267,6 +274,32 @@ def test_certificates_that_are_larger_than_any_client_needs_are_not_looked_at(si
     client.load_cert_chain(chain, pair.key)
     with pytest.raises(ssl.SSLError, match="its handshake is larger than 16384 bytes"):
         meet(Certificates(site.files).context, client)
+
+
+KEYS: dict[str, Callable[[], ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey]] = {
+    "P-384": lambda: ec.generate_private_key(ec.SECP384R1()),
+    "P-521": lambda: ec.generate_private_key(ec.SECP521R1()),
+    "RSA": lambda: rsa.generate_private_key(65537, 2048),
+    "Ed25519": ed25519.Ed25519PrivateKey.generate,
+}
+
+
+@pytest.mark.parametrize("shows", [False, True], ids=["strangers", "clients with certificates"])
+@pytest.mark.parametrize("kind", KEYS)
+def test_certificates_may_have_keys_of_any_kind(kind: str, tmp_path: Path, *, shows: bool) -> None:
+    """Over which group the keys of a connection are agreed on is another matter."""
+    certificate, file, now = tmp_path / "tls.crt", tmp_path / "tls.key", datetime.now(UTC)
+    key, name = KEYS[kind](), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    signed = builder.add_extension(address, critical=False).sign(key, None if kind == "Ed25519" else SHA256())
+    certificate.write_bytes(signed.public_bytes(Encoding.PEM))
+    file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    client = ssl.create_default_context(cafile=certificate)
+    client.load_cert_chain(certificate, file)
+    server = Certificates(Files(certificate, file, certificate if shows else None))
+    assert meet(server.context, client).read() == b"x"
 
 
 def test_strangers_get_tls_1_2(site: TlsSite) -> None:
