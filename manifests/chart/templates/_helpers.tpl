@@ -47,6 +47,15 @@ imagePullPolicy: {{ . }}
 {{ regexFind "[0-9]+$" . }}
 {{- end }}
 
+{{- /* Refuses a port that the same pod has already: dict "field" FIELD "port" PORT "others" PORT BY ITS NAME */ -}}
+{{- define "dra.requirePort" -}}
+{{- range $other, $port := .others }}
+{{- if eq $.port (toString $port) }}
+{{- fail (printf "%s: port %s is that of %s" $.field $.port $other) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* What all containers have. */ -}}
 {{- define "dra.containerSecurity" -}}
 securityContext:
@@ -110,10 +119,15 @@ podAntiAffinity:
 {{- end }}
 {{- end }}
 
-{{- /* A changed configuration changes the pods, so that they are replaced. */ -}}
+{{- /* A changed configuration changes the pods, so that they are replaced. scraped: the address of the metrics: dict "root" $
+"values" VALUES "scraped" ADDRESS */ -}}
 {{- define "dra.podAnnotations" -}}
 {{- with .values.podAnnotations -}}
 {{ toYaml . }}
+{{ end -}}
+{{- $given := .values.podAnnotations | default dict }}
+{{- if and .scraped (hasKey $given "prometheus.io/scrape") (not (hasKey $given "prometheus.io/port")) }}
+prometheus.io/port: {{ include "dra.port" .scraped | quote }}
 {{ end -}}
 checksum/config: {{ tpl (toYaml .values.config) .root | sha256sum }}
 {{- end }}
@@ -128,8 +142,7 @@ data:
     {{- tpl (toYaml .values.config) .root | nindent 4 }}
 {{- end }}
 
-{{- /* Volumes of the Secrets by folder, where they are mounted, and what their files need: SECRETS. Only the group can
-read keys. */ -}}
+{{- /* Volumes of the Secrets by folder: SECRETS. Only the group can read keys. */ -}}
 {{- define "dra.secretVolumes" -}}
 {{- range $number, $folder := keys . | sortAlpha }}
 - name: secret-{{ $number }}
@@ -137,8 +150,12 @@ read keys. */ -}}
 {{- end }}
 {{- end }}
 
+{{- /* Where they are mounted: dict "field" FIELD "secrets" SECRETS "taken" FOLDERS OF OTHER VOLUMES */ -}}
 {{- define "dra.secretMounts" -}}
-{{- range $number, $folder := keys . | sortAlpha }}
+{{- range $number, $folder := keys .secrets | sortAlpha }}
+{{- if has $folder $.taken }}
+{{- fail (printf "%s: something else is mounted at %s: name another folder" $.field $folder) }}
+{{- end }}
 - {name: secret-{{ $number }}, mountPath: {{ $folder }}, readOnly: true}
 {{- end }}
 {{- end }}
@@ -236,6 +253,24 @@ resources: {{ toYaml .resources | nindent 2 }}
 {{- set (omit .config "tls") "address" (printf "127.0.0.1:%s" (include "dra.port" .config.address)) | toYaml }}
 {{- else }}
 {{- toYaml .config }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Refuses a configuration of kube-scheduler in which it does not allocate itself, as it does with mode advisory. */ -}}
+{{- define "dra.requireAdvisory" -}}
+{{- range $number, $extender := .extenders }}
+{{- range $verb := list "bindVerb" "preemptVerb" }}
+{{- if get $extender $verb }}
+{{- fail (printf "extender.kubeScheduler.config.extenders.%d.%s: not with mode advisory: take what `dra extender config --mode advisory` writes" $number $verb) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $number, $profile := .profiles }}
+{{- range (dig "plugins" "multiPoint" "disabled" list $profile) }}
+{{- if eq .name "DynamicResources" }}
+{{- fail (printf "extender.kubeScheduler.config.profiles.%d.plugins.multiPoint.disabled: DynamicResources allocates with mode advisory" $number) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -415,6 +415,88 @@ def test_files_of_kube_scheduler_are_mounted(helm: Helm) -> None:
         helm.rendered(values)
 
 
+@pytest.mark.parametrize(
+    ("program", "folder"),
+    [
+        ("scheduler", "/etc/dra-scheduler"),
+        ("guard", "/etc/dra-guard"),
+        ("extender", "/etc/dra-extender/config"),
+        ("extender", "/etc/dra-extender/tls"),
+    ],
+)
+def test_secret_where_something_else_is_mounted_is_refused(helm: Helm, program: str, folder: str) -> None:
+    values = {program: {"enabled": True, "secrets": {folder: "my-secret"}}}
+    with pytest.raises(
+        HelmError, match=rf"{program}.secrets: something else is mounted at {folder}: name another folder"
+    ):
+        helm.rendered(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        (
+            {"guard": {"enabled": True, "config": {"address": "0.0.0.0:10260"}}},
+            "guard.config.healthAddress: port 10260 is that of guard.config.address",
+        ),
+        (
+            {"extender": {"enabled": True, "config": {"healthAddress": "0.0.0.0:9443"}}},
+            "extender.config.healthAddress: port 9443 is that of extender.config.address",
+        ),
+        (
+            {"extender": {"enabled": True, "sidecar": True, "config": {"healthAddress": "0.0.0.0:10259"}}},
+            "extender.config.healthAddress: port 10259 is that of kube-scheduler",
+        ),
+    ],
+)
+def test_port_that_a_pod_has_already_is_refused(helm: Helm, values: Values, problem: str) -> None:
+    with pytest.raises(HelmError, match=problem):
+        helm.rendered(values)
+
+
+@pytest.mark.parametrize("sidecar", [False, True])
+def test_metrics_are_scraped_from_the_port_that_is_configured(helm: Helm, sidecar: bool) -> None:  # noqa: FBT001
+    configured: dict[str, Any] = {
+        program: {"enabled": True, "config": {"healthAddress": f"0.0.0.0:{port}"}}
+        for program, port in {"scheduler": 8443, "guard": 8444, "extender": 8445}.items()
+    }
+    configured["extender"]["sidecar"] = sidecar
+    caller = "dra-kube-scheduler" if sidecar else "dra-extender"
+    annotations = annotations_of(helm.rendered(configured))
+    ports = {name: annotations[name]["prometheus.io/port"] for name in ("dra-scheduler", "dra-guard", caller)}
+    assert ports == {"dra-scheduler": "8443", "dra-guard": "8444", caller: "8445"}
+
+
+def test_port_of_the_metrics_is_named_where_pods_are_scraped_and_once(helm: Helm) -> None:
+    unscraped = {"podAnnotations": {"prometheus.io/scrape": None}}
+    named = {"podAnnotations": {"prometheus.io/port": "1"}, "enabled": True}
+    annotations = annotations_of(helm.rendered({"scheduler": unscraped, "guard": named}))
+    assert "prometheus.io/port" not in annotations["dra-scheduler"]
+    assert annotations["dra-guard"]["prometheus.io/port"] == "1"
+
+
+def annotations_of(objects: Objects) -> dict[str, dict[str, str]]:
+    """Those of the pods, by Deployment."""
+    return {
+        obj["metadata"]["name"]: obj["spec"]["template"]["metadata"]["annotations"]
+        for obj in objects
+        if obj["kind"] == "Deployment"
+    }
+
+
+def test_kube_scheduler_that_does_not_allocate_is_refused_with_an_advisory_extender(helm: Helm) -> None:
+    extenders = copy.deepcopy(DEFAULTS["extender"]["kubeScheduler"]["config"]["extenders"])
+    values: dict[str, Any] = {"enabled": True, "config": {"mode": "advisory"}}
+    with pytest.raises(HelmError, match=r"kubeScheduler.config.extenders.0.bindVerb: not with mode advisory"):
+        helm.rendered({"extender": values})
+    del extenders[0]["bindVerb"], extenders[0]["preemptVerb"]
+    values["kubeScheduler"] = {"config": {"extenders": extenders}}
+    with pytest.raises(HelmError, match=r"profiles.0.plugins.multiPoint.disabled: DynamicResources allocates"):
+        helm.rendered({"extender": values})
+    values["kubeScheduler"]["config"]["profiles"] = [{"schedulerName": "dra-kube-scheduler"}]
+    assert helm.rendered({"extender": values})
+
+
 def mounted(objects: Objects, name: str) -> dict[str, Any]:
     """The Secrets that the containers of the Deployment find, by folder; only a group of the pod may read them."""
     (spec,) = (
