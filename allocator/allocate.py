@@ -437,14 +437,20 @@ def _not_together(problem: Problem, attempt: NodeAttempt, claims: tuple[str, ...
     ]
     for wanted in chain(map(_Wanted.together, combinations(_different(whole), 2)), _competing(whole)):
         if wanted.number > (left := wanted.devices.bit_count()):
-            return NotTogether(claims, wanted.requests, wanted.number, left)
+            return NotTogether(
+                tuple(claims[number] for number in sorted(wanted.claims)), wanted.requests, wanted.number, left
+            )
     return NotTogether(claims)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """So many devices that requests want, and those that may be theirs, which no other request can share."""
+    """So many devices that requests want, and those that may be theirs, which no other request can share.
 
+    claims: the numbers of those that the requests are of.
+    """
+
+    claims: frozenset[int]
     requests: tuple[str, ...]
     number: int
     devices: Mask
@@ -455,13 +461,19 @@ class _Wanted:
         if any(one.alternative.admin_access for one in alternatives):
             return None
         devices = reduce(or_, (one.mask for one in alternatives), 0)
-        return _Wanted((alternatives[0].alternative.name,), min(one.need for one in alternatives), devices)
+        first = alternatives[0]
+        least = min(one.need for one in alternatives)
+        return _Wanted(frozenset({first.claim}), (first.alternative.name,), least, devices)
 
     @staticmethod
     def together(every: Iterable["_Wanted"]) -> "_Wanted":
         """What all of them want."""
-        names, numbers, devices = zip(*[(one.requests, one.number, one.devices) for one in every], strict=True)
-        return _Wanted(tuple(chain.from_iterable(names)), sum(numbers), reduce(or_, devices))
+        claims, names, numbers, devices = zip(
+            *[(one.claims, one.requests, one.number, one.devices) for one in every], strict=True
+        )
+        return _Wanted(
+            frozenset().union(*claims), tuple(chain.from_iterable(names)), sum(numbers), reduce(or_, devices)
+        )
 
 
 def _different(whole: Sequence[_Wanted]) -> Sequence[_Wanted]:

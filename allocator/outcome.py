@@ -93,7 +93,7 @@ class NotTogether:
     """Each request has enough devices, and each constraint a value, but not all together.
 
     requests: those that want more devices together than pass the checks of one of them; none if the reason is another
-    one. wanted: by them. left: the devices that pass.
+    one. claims: that they are of; without requests, all. wanted: by them. left: the devices that pass.
     """
 
     claims: tuple[str, ...]

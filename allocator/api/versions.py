@@ -24,13 +24,16 @@ class Span(NamedTuple):
     removed: int | None = None
 
 
-SERVED: Mapping[str, Mapping[str, Span]] = {
+Served = Mapping[str, Mapping[str, Span]]
+"""Of a group: version -> the kinds that an allocation depends on, with the releases whose API server can serve them."""
+
+SERVED: Served = {
     "v1": {**dict.fromkeys(_CORE, Span(34)), _RULE: Span(37)},
     "v1beta2": {**dict.fromkeys(_CORE, Span(33, 39)), _RULE: Span(36, 42)},
     "v1beta1": dict.fromkeys(_CORE, Span(32, 38)),
     "v1alpha3": {**dict.fromkeys(_CORE, Span(31, 33)), _RULE: Span(33, 39)},
 }
-"""Version -> the kinds that an allocation depends on, with the releases whose API server can serve them."""
+"""Of resource.k8s.io, the newest first."""
 
 IGNORED_KINDS = frozenset({"ResourcePoolStatusRequest"})
 """Kinds of the group that no allocation depends on."""
@@ -57,10 +60,10 @@ def is_decoded(api_version: object, kind: object) -> bool:
     return isinstance(api_version, str) and api_version.split("/")[0] == GROUP and kind not in IGNORED_KINDS
 
 
-def versions_of(kind: str, release: str) -> list[str]:
-    """The versions in which that release, such as 1.36, can serve the kind, the newest first."""
+def versions_of(kind: str, release: str, served: Served = SERVED) -> list[str]:
+    """The versions in which that release, such as 1.36, can serve the kind, the newest first. served: by the group."""
     minor = int(release.partition(".")[2])
-    spans = {version: kinds[kind] for version, kinds in SERVED.items() if kind in kinds}
+    spans = {version: kinds[kind] for version, kinds in served.items() if kind in kinds}
     return [one for one, (first, end) in spans.items() if first <= minor and (end is None or minor < end)]
 
 

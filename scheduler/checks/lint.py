@@ -16,7 +16,6 @@ from allocator.api.driver_config import SELECTORS_MAX
 from allocator.api.findings import step_text
 from allocator.api.requests import ALTERNATIVES_MAX, REQUESTS_MAX
 from allocator.api.resource_claim import CONSTRAINTS_MAX
-from allocator.api.versions import GROUP, versions_of
 from allocator.candidates import MAX_RESULTS
 from allocator.cluster.snapshot import Snapshot
 from allocator.limit_use import LimitsInForce, exceeded_text, limit_statuses
@@ -202,12 +201,12 @@ GATE_OFF = Check(
 
 def _invalid_object(manifests: Manifests) -> Iterator[Observation]:
     yield from manifests.reported(FindingReason.REFUSED)
-    release = manifests.features.release.name
-    for subject, version in manifests.versions():
-        served = versions_of(subject.kind, release)
+    for subject, version, served in manifests.versions():
         if version not in served:
             of_kind = f"it serves {', '.join(served)}" if served else "it serves no version of the kind"
-            message = f"Kubernetes {release} does not serve {subject.kind} in {GROUP}/{version}: {of_kind}"
+            message = (
+                f"Kubernetes {manifests.features.release.name} does not serve {subject.kind} in {version}: {of_kind}"
+            )
             yield Observation(subject, message, "apiVersion")
     yield from beyond_limits(manifests)
 
@@ -273,10 +272,9 @@ NEAR_LIMIT = Check(
 
 
 def _old_version(manifests: Manifests) -> Iterator[Observation]:
-    for subject, version in manifests.versions():
-        served = versions_of(subject.kind, manifests.features.release.name)
+    for subject, version, served in manifests.versions():
         if version in served[1:]:
-            yield Observation(subject, f"is of version {GROUP}/{version}, not {served[0]}", "apiVersion")
+            yield Observation(subject, f"is of version {version}, not {served[0]}", "apiVersion")
 
 
 OLD_VERSION = Check(

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import cel
-from allocator.api.versions import GROUP, SERVED
+from allocator.api.versions import GROUP, SERVED, Served, versions_of
 from allocator.gates import Features
 from allocator.limits import TenantLimit
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
 from allocator.status import DeviceState, Membership, OrderedAnswers, OrderedResult, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation
+from scheduler.core_v1 import pod_group
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
 from scheduler.core_v1.workload import KINDS
@@ -19,6 +20,8 @@ from scheduler.input.documents import Finding, FindingReason
 from scheduler.input.identity import claim_of_template
 from scheduler.input.inventory import IN_NO_NAMESPACE, Inventory
 from scheduler.status import KnownNames, known_names
+
+_SERVED: Mapping[str, Served] = {GROUP: SERVED, pod_group.GROUP: pod_group.SERVED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +94,17 @@ class Manifests:
             if finding.reason in reasons:
                 yield Observation(_subject(finding), f"{finding.place}: {finding.message}", place=finding.place)
 
-    def versions(self) -> Iterator[tuple[ObjectName, str]]:
-        """The objects of resource.k8s.io without errors, each with its version, such as v1."""
+    def versions(self) -> Iterator[tuple[ObjectName, str, Sequence[str]]]:
+        """The objects without errors of kinds that allocations depend on.
+
+        Each with its apiVersion, and those in which the release can serve the kind, the newest first.
+        """
         for (kind, namespace, name), api_version in sorted(self.inventory.versions.items()):
-            group, _, version = api_version.partition("/")
-            if group == GROUP and kind in SERVED["v1"]:
-                yield ObjectName(kind, name, "" if kind in IN_NO_NAMESPACE else namespace), version
+            group = api_version.partition("/")[0]
+            kinds = _SERVED.get(group, {})
+            if any(kind in each for each in kinds.values()):
+                served = [f"{group}/{one}" for one in versions_of(kind, self.features.release.name, kinds)]
+                yield ObjectName(kind, name, "" if kind in IN_NO_NAMESPACE else namespace), api_version, served
 
     @cached_property
     def devices(self) -> Sequence[Device]:

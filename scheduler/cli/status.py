@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from allocator.cluster.snapshot import Snapshot
 from allocator.limit_use import LimitStatus, limit_status, limit_statuses
@@ -103,6 +104,8 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--by limit shows the limits of a configuration: name it with --config.")
     if group_kinds and by != GROUP:
         raise click.UsageError("--groups-of says what a group is: use it with --by group.")
+    if not is_watched and context.get_parameter_source("interval") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--interval says how often --watch prints: use it with --watch.")
     if is_watched:
         if by == GROUP:
             raise click.UsageError("--watch has no table of groups: leave out --by group.")

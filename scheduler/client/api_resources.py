@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from allocator.api.versions import GROUP
+from scheduler.core_v1 import pod_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", is_nam
 CSI_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", is_namespaced=False)
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", is_namespaced=False)
-POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
-COMPOSITE_POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "compositepodgroups", "CompositePodGroup")
+POD_GROUPS = Resource(pod_group.GROUP, "v1beta1", "podgroups", "PodGroup")
+COMPOSITE_POD_GROUPS = Resource(pod_group.GROUP, "v1beta1", "compositepodgroups", "CompositePodGroup")
 SERVICES = Resource("", "v1", "services", "Service")
 DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")

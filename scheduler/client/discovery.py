@@ -21,15 +21,13 @@ from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource, segment
 from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, CallFailed, Unanswered
+from scheduler.core_v1 import pod_group
 
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 """Of resource.k8s.io, the best first."""
 
 RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
 """Of DeviceTaintRules, the best first; v1beta1 never had them."""
-
-POD_GROUP_VERSIONS = ("v1beta1", "v1alpha3", "v1alpha2")
-"""Of PodGroups, the best first; CompositePodGroups are served in some of them."""
 
 _NOT_FOUND = 404
 _NEEDED = ("resourceclaims", "resourceslices", "deviceclasses")
@@ -196,7 +194,7 @@ def _plurals(documents: Mapping[str, Json]) -> Mapping[str, set[str]]:
 def _newest_of_groups(plurals: Mapping[str, set[str]]) -> Mapping[str, str]:
     """Each kind in the newest version that has it: 1.37 serves CompositePodGroups only in an older one."""
     newest: dict[str, str] = {}
-    for name in POD_GROUP_VERSIONS:
+    for name in pod_group.SERVED:
         for plural in _OF_GROUPS:
             if plural in plurals.get(name, ()):
                 newest.setdefault(plural, name)

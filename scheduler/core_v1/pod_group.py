@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from allocator.api.findings import FieldError, Findings, UnknownField
 from allocator.api.schema import Reader, advice_on_place
 from allocator.api.schema import typed as typed_dict
+from allocator.api.versions import Served, Span
 from scheduler.core_v1.group_terms import annotations_read
 from scheduler.core_v1.object_fields import (
     AnnotatedFields,
@@ -20,6 +21,15 @@ from scheduler.core_v1.object_fields import (
     typed,
 )
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, ClaimEntryFields, PodClaim, claim_entry_errors
+
+GROUP = "scheduling.k8s.io"
+
+SERVED: Served = {
+    "v1beta1": {"PodGroup": Span(37, 43), "CompositePodGroup": Span(38, 44)},
+    "v1alpha3": {"PodGroup": Span(37), "CompositePodGroup": Span(37)},
+    "v1alpha2": {"PodGroup": Span(36, 37)},
+}
+"""Of scheduling.k8s.io, the newest first."""
 
 SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 """The condition of a group: the first in v1alpha2, the other one later."""
@@ -357,7 +367,7 @@ class _CompositeShape(TypedDict):
     spec: _CompositeSpecShape
 
 
-_FIRST = "scheduling.k8s.io/v1alpha2"
+_FIRST = f"{GROUP}/v1alpha2"
 """The version of Kubernetes 1.36; those of 1.37 and 1.38 have the same fields."""
 
 _READERS: Mapping[tuple[bool, str], Reader[object]] = {

@@ -149,6 +149,12 @@ def test_requests_that_want_more_together_than_there_is_are_named() -> None:
     assert shortage(decide(snapshot, a_claim(a_request("a", 4), own))).request == "own"
 
 
+def test_claims_whose_requests_could_be_had_are_not_named_with_those_that_compete() -> None:
+    first, idle, second = (a_claim(a_request("r", n), name=name) for name, n in {"a": 3, "idle": 1, "b": 2}.items())
+    refused = conflict(decide(a_snapshot(a_slice(*devices(4))), first, idle, second))
+    assert (refused.requests, refused.claims) == (("r", "r"), ("default/a", "default/b"))
+
+
 def test_request_with_an_alternative_that_could_be_had_is_not_what_falls_short() -> None:
     request = first_available("r", an_alternative("five", count=5), an_alternative("two", count=2))
     claim = a_claim(a_request("a", 2), request)

@@ -63,6 +63,9 @@ def a_pod_group(version: str = "v1beta1", **spec: Any) -> Json:
     return {**group, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, **spec}}
 
 
+LATEST = ("--kubernetes", "1.38")
+"""It serves all groups in v1beta1."""
+
 MODEL = {"attributes": {"model": {"string": "A100"}}}
 
 
@@ -246,7 +249,12 @@ def test_an_object_of_an_old_version_is_a_warning() -> None:
     old = a_class("old", expressions=["true"])
     old["apiVersion"] = "resource.k8s.io/v1beta2"
     assert found([*cluster(), old]) == [
-        ("old-version", "DeviceClass/old", "apiVersion", "is of version resource.k8s.io/v1beta2, not v1")
+        (
+            "old-version",
+            "DeviceClass/old",
+            "apiVersion",
+            "is of version resource.k8s.io/v1beta2, not resource.k8s.io/v1",
+        )
     ]
 
 
@@ -452,7 +460,8 @@ def test_whole_groups_pass() -> None:
             **constraints,
         },
     }
-    assert rules(*cluster(), a_pod_group(version="v1alpha2", **first, **both, **constraints)) == []
+    older = a_pod_group(version="v1alpha2", **first, **both, **constraints)
+    assert rules(*cluster(), older, options=("--kubernetes", "1.36")) == []
     assert rules(*cluster(), a_pod_group(**later, **both, **constraints), composite) == []
 
 
@@ -509,9 +518,36 @@ def test_what_kubectl_apply_refuses_is_an_error_and_nothing_else(name: str) -> N
 
 def test_a_version_that_the_release_does_not_serve_is_an_error() -> None:
     rule = MANIFEST_CASES["taint rule of v1"].raw
-    message = "Kubernetes 1.36 does not serve DeviceTaintRule in resource.k8s.io/v1: it serves v1beta2, v1alpha3"
+    served = "resource.k8s.io/v1beta2, resource.k8s.io/v1alpha3"
+    message = f"Kubernetes 1.36 does not serve DeviceTaintRule in resource.k8s.io/v1: it serves {served}"
     assert ("invalid-object", "DeviceTaintRule/r", "apiVersion", message) in found([rule], "--kubernetes", "1.36")
     assert REFUSED.isdisjoint(one[0] for one in found([rule]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "release", "refusal"),
+    [
+        ("PodGroup", "v1alpha2", "1.35", "it serves no version of the kind"),
+        ("PodGroup", "v1alpha2", "1.36", ""),
+        ("PodGroup", "v1beta1", "1.36", "it serves scheduling.k8s.io/v1alpha2"),
+        ("PodGroup", "v1alpha2", "1.37", "it serves scheduling.k8s.io/v1beta1, scheduling.k8s.io/v1alpha3"),
+        ("PodGroup", "v1alpha3", "1.37", ""),
+        ("CompositePodGroup", "v1beta1", "1.37", "it serves scheduling.k8s.io/v1alpha3"),
+        ("CompositePodGroup", "v1beta1", "1.38", ""),
+    ],
+)
+def test_a_version_of_a_group_that_the_release_does_not_serve_is_an_error(
+    kind: str, version: str, release: str, refusal: str
+) -> None:
+    policy = {"gang": {"minCount" if kind == "PodGroup" else "minGroupCount": 1}}
+    group = {**an_object(f"scheduling.k8s.io/{version}", kind, "g", "ml"), "spec": {"schedulingPolicy": policy}}
+    refused = [
+        one[3]
+        for one in found([group, asking("true")], "--kubernetes", release)
+        if one[:2] == ("invalid-object", f"{kind}/ml/g")
+    ]
+    whole = f"Kubernetes {release} does not serve {kind} in scheduling.k8s.io/{version}: {refusal}"
+    assert refused == ([whole] if refusal else [])
 
 
 def test_an_older_version_of_a_taint_rule_is_a_warning_once_there_is_a_newer_one() -> None:
@@ -521,7 +557,7 @@ def test_an_older_version_of_a_taint_rule_is_a_warning_once_there_is_a_newer_one
     alpha = {**rule, "apiVersion": "resource.k8s.io/v1alpha3"}
     assert "old-version" not in {one[0] for one in found([alpha], "--kubernetes", "1.35")}
     (old,) = [one for one in found([alpha], "--kubernetes", "1.36") if one[0] == "old-version"]
-    assert old[3] == "is of version resource.k8s.io/v1alpha3, not v1beta2"
+    assert old[3] == "is of version resource.k8s.io/v1alpha3, not resource.k8s.io/v1beta2"
 
 
 def test_a_namespace_of_a_class_is_a_warning_and_the_class_counts() -> None:
@@ -789,11 +825,11 @@ def a_tree(groups: int, **of_groups: Any) -> list[Json]:
 
 
 def test_tree_of_groups_that_is_always_refused_is_found() -> None:
-    assert found(a_tree(1000)) == []
+    assert found(a_tree(1000), *LATEST) == []
     many = "1001 PodGroups are in it by their spec.parentCompositePodGroupName, more than 1000"
     llm = "CompositePodGroup/ml/llm"
-    assert found(a_tree(1001)) == [("refused-tree", llm, "", f"CompositePodGroup ml/llm: {many}")]
-    ((rule, _, _, message),) = found(a_tree(1, priority=7))
+    assert found(a_tree(1001), *LATEST) == [("refused-tree", llm, "", f"CompositePodGroup ml/llm: {many}")]
+    ((rule, _, _, message),) = found(a_tree(1, priority=7), *LATEST)
     assert rule == "refused-tree"
     assert message.endswith("got 7 (PodGroup ml/g0) and 0 (CompositePodGroup ml/llm)")
 
@@ -805,5 +841,5 @@ def test_circle_of_groups_is_found_once_however_long_it_is(length: int) -> None:
         return {**an_object("scheduling.k8s.io/v1beta1", "CompositePodGroup", f"g{number}", "ml"), "spec": spec}
 
     circle = [in_circle(number, (number + 1) % length) for number in range(length)]
-    ((rule, subject, _, _),) = found([in_circle(length, length - 1), *circle])
+    ((rule, subject, _, _),) = found([in_circle(length, length - 1), *circle], *LATEST)
     assert (rule, subject) == ("refused-tree", "CompositePodGroup/ml/g0")

@@ -78,6 +78,12 @@ def test_only_a_terminal_that_can_be_drawn_on_is_a_screen(monkeypatch: pytest.Mo
     assert isinstance(updates_of(has_colour=True), PlainUpdates)
 
 
+def test_interval_is_of_what_is_followed() -> None:
+    run = dra("status", "--interval", "5")
+    assert (run.code, run.out) == (2, "")
+    assert "--interval says how often --watch prints: use it with --watch." in run.err
+
+
 @pytest.mark.parametrize("options", [(), ("-o", "json"), ("--overlay", "x.yaml")])
 def test_only_a_live_cluster_is_followed_and_as_a_table(tmp_path: Path, options: tuple[str, ...]) -> None:
     paths = () if options else (saved(tmp_path, *a_cluster()),)
