@@ -14,7 +14,19 @@ from cel.cache import compile_selector as compile  # noqa: A004 - called as cel.
 from cel.cache import compile_value, conjuncts
 from cel.device import BoundDevice, DeviceLike, PlainDevice, bind_device, device_from_json
 from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
-from cel.program import V1_36, V1_36_LISTS, V1_37, V1_38, Attribute, Environment, Outcome, Program, ValueProgram, Worked
+from cel.program import (
+    V1_36,
+    V1_36_LISTS,
+    V1_37,
+    V1_38,
+    WORK_OF_A_CHARACTER,
+    Attribute,
+    Environment,
+    Outcome,
+    Program,
+    ValueProgram,
+    Worked,
+)
 from cel.run.frame import COST_LIMIT, Reads
 from cel.values.quantity import Quantity
 
@@ -24,6 +36,7 @@ __all__ = [
     "V1_36_LISTS",
     "V1_37",
     "V1_38",
+    "WORK_OF_A_CHARACTER",
     "Attribute",
     "BoundDevice",
     "Cancelled",

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from cel.device import BoundDevice, DeviceLike, bind_device
 from cel.errors import EvalError
 from cel.run.frame import COST_LIMIT, Frame, Planned, Reads
+from cel.run.patterns import WORK_OF_AN_INSTRUCTION
 from cel.stack import with_room
 from cel.values.semver import Semver
 from cel.values.types import Type
@@ -58,7 +59,7 @@ class Outcome:
 
 
 class _Compiled(ABC):
-    """The base of programs for selectors and for derived attributes."""
+    """The base of programs for selectors and for derived attributes. compiling: the work that it was to compile it."""
 
     def __init__(
         self, source: str, reads: Reads, environment: Environment, planned: Planned, estimate: Callable[[], int]
@@ -66,7 +67,8 @@ class _Compiled(ABC):
         self.source = source
         self.reads = reads
         self._environment = environment
-        self._evaluate, self._slots = planned
+        self._evaluate, self._slots, compiled = planned
+        self.compiling = WORK_OF_A_CHARACTER * len(source) + WORK_OF_AN_INSTRUCTION * compiled
         self._estimate = estimate
 
     def __repr__(self) -> str:
@@ -121,6 +123,9 @@ class Worked(NamedTuple):
     found: Value
     work: int
 
+
+WORK_OF_A_CHARACTER: Final = 15
+"""Of an expression that is compiled."""
 
 WORK_OF_AN_EVALUATION: Final = 25
 """Besides its cost."""

@@ -119,9 +119,6 @@ def selectors_of(device_class: DeviceClass, alternative: Alternative) -> Iterato
 Answers = dict[Hashable, tuple[bool | None, int]]
 """By what an expression reads of a device: whether it is selected, None if it fails; and how much work that was."""
 
-WORK_OF_A_CHARACTER: Final = 15
-"""Of an expression that is compiled."""
-
 LEAST_WORK: Final = 64
 """Of the answers about a slice; those that were no more are not remembered with their work."""
 
@@ -137,9 +134,11 @@ _shared = lru_cache(maxsize=1024)(Selection)
 class _KnownAnswers:
     """What is known of an expression, by number of the slice.
 
-    work: of the answers, where it was more than LEAST_WORK. begun: answers where it was cancelled, or took too long.
+    compiling: the work that this is. work: of the answers, where it was more than LEAST_WORK. begun: answers where it
+    was cancelled, or took too long.
     """
 
+    compiling: int
     selections: dict[int, Selection] = field(default_factory=dict)
     work: dict[int, int] = field(default_factory=dict)
     begun: dict[int, Answers] = field(default_factory=dict)
@@ -191,9 +190,8 @@ class Selectors:
             budget = Budget()
         else:
             budget.evaluated.add(expression)
-            budget.charge(WORK_OF_A_CHARACTER * len(expression))
-        known = self._known.pop(expression, None) or _KnownAnswers()
-        self._known[expression] = known  # at the end: the first is the least recently used
+            budget.charge(self._answers_of(expression).compiling)
+        known = self._answers_of(expression)
         if len(view.segments) == 1:
             return self._of_slice(expression, known, view.segments[0].slice, is_cancelled, budget)
         matches = errors = 0
@@ -208,9 +206,19 @@ class Selectors:
         known = self._known.get(expression)
         if known is not None and (selection := known.selections.get(slice_.number)) is not None:
             return selection
-        known = self._known.pop(expression, None) or _KnownAnswers()
-        self._known[expression] = known  # at the end, as above
+        known = self._answers_of(expression)
         return self._of_slice(expression, known, slice_, lambda: False, Budget())
+
+    def _answers_of(self, expression: str) -> _KnownAnswers:
+        known = self._known.pop(expression, None) or _KnownAnswers(self._work_of_compiling(expression))
+        self._known[expression] = known  # at the end: the first is the least recently used
+        return known
+
+    def _work_of_compiling(self, expression: str) -> int:
+        try:
+            return cel.compile(expression, self._environment).compiling
+        except cel.CompileError:
+            return cel.WORK_OF_A_CHARACTER * len(expression)
 
     def error(self, expression: str, device: Device) -> str:
         """Why the expression fails on the device; empty if it does not."""

@@ -18,7 +18,7 @@ from allocator.allocate import BUDGET_STEPS
 from allocator.bits import Mask, bits
 from allocator.candidates import selector_reason, shortened
 from allocator.cluster.pools import NodeView
-from allocator.cluster.snapshot import WORK_OF_A_CHARACTER, ReadKey, Snapshot, selectors_of
+from allocator.cluster.snapshot import ReadKey, Snapshot, selectors_of
 from allocator.model import Alternative, Claim, Device, Node
 from allocator.outcome import (
     AllocationError,
@@ -164,7 +164,7 @@ class OperandAnswers:
 
     def _answers(self, operand: str, program: cel.Program, devices: Sequence[Device]) -> _OperandMasks:
         if operand not in self._known:
-            self._charge(WORK_OF_A_CHARACTER * len(operand))
+            self._charge(program.compiling)
         known, read = self._known.setdefault(operand, {}), ReadKey.of_programs([program.reads])
         self._charge(_WORK_OF_A_DEVICE * len(devices))
         true = failing = 0

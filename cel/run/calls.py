@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from cel.check.overloads import Overload, cost_once
 from cel.errors import EvalAbortedError, EvalError, bare
 from cel.run.frame import Evaluate, Frame
+from cel.run.patterns import PatternBudget
 from cel.syntax.ast import MAP_INSERT, NOT
 from cel.values import types
 from cel.values.types import Kind, Type
@@ -26,12 +27,12 @@ _AGGREGATES: Final = _ANYTHING | {Kind.LIST, Kind.MAP, Kind.OPAQUE}
 
 
 def planned_call(
-    overloads: Sequence[Overload], operands: Sequence[Evaluate], *, has_known_pattern: bool = False
+    overloads: Sequence[Overload], operands: Sequence[Evaluate], known: PatternBudget | None = None
 ) -> Evaluate:
-    """A call of a function. has_known_pattern: it takes a regular expression that is already compiled."""
-    call = Dispatch(overloads, has_known_pattern=has_known_pattern)
+    """A call of a function. known: the constant patterns of the expression, if it takes one of them."""
+    call = Dispatch(overloads, known)
     # The reference replaces a call with a known pattern by one that stops at the first error of an argument.
-    if has_known_pattern or _stops_at_first_error(overloads, len(operands)):
+    if known is not None or _stops_at_first_error(overloads, len(operands)):
         return _counted(call, operands)
     if len(operands) == 1:
         return _unary(call, operands[0], is_charged=overloads[0].function == NOT)
@@ -41,15 +42,16 @@ def planned_call(
 class Dispatch:
     """Runs a call of one of several overloads, and charges its cost."""
 
-    __slots__ = ("_beside", "_cost", "_result_cost", "_takes_aggregates", "_takes_pattern", "invoke")
+    __slots__ = ("_beside", "_cost", "_known", "_result_cost", "_takes_aggregates", "_takes_pattern", "invoke")
 
-    def __init__(self, overloads: Sequence[Overload], *, has_known_pattern: bool = False) -> None:
-        self.invoke = _of_underlying(overloads[0]) if has_known_pattern else invocation(overloads)
+    def __init__(self, overloads: Sequence[Overload], known: PatternBudget | None = None) -> None:
+        self.invoke = invocation(overloads) if known is None else _of_underlying(overloads[0])
         self._beside = tuple({one.beside for one in overloads if one.beside is not None})
         self._cost = _cost(overloads)
         self._result_cost = _result_cost(overloads)
         self._takes_aggregates = _takes_aggregates(overloads)
-        self._takes_pattern = overloads[0].takes_pattern and not has_known_pattern
+        self._takes_pattern = overloads[0].takes_pattern
+        self._known = known
 
     def run(self, frame: Frame, *arguments: Value) -> Value:
         """Makes the call, and charges its cost."""
@@ -57,7 +59,7 @@ class Dispatch:
             for argument in arguments:
                 frame.spend_elements(argument)
         if self._takes_pattern:
-            frame.spend_pattern(arguments[PATTERN])
+            frame.spend_search(_underlying(arguments[0]), _underlying(arguments[PATTERN]), self._known)
         for work in self._beside:
             frame.spend_beside(work(arguments))
         if self._result_cost is not None:

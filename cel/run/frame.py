@@ -2,13 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NoReturn, TypeAlias, final
 
 from cel.device import BoundDevice
 from cel.errors import Cancelled, EvalAbortedError, EvalError, bare
-from cel.run.patterns import PatternBudget
+from cel.run.patterns import WORK_OF_AN_INSTRUCTION, PatternBudget, compile_pattern
 from cel.stack import on_own_stack, with_room
 from cel.values.numbers import text_of_double
 from cel.values.values import ABSENT, MAX_UINT, MISSING, List, Map, Optional, Uint, Value, type_of
@@ -81,7 +80,9 @@ class Frame:
         """The cost, `beside`, and what these leave out: elements that calls processed, patterns that they compiled."""
         compiled = 0 if self.patterns is None else self.patterns.spent
         elements = MOST_ELEMENTS - self.elements_left
-        return min(self.cost - self.beyond, self.limit) + self.beside + elements // 4 + 5 * compiled
+        return (
+            min(self.cost - self.beyond, self.limit) + self.beside + elements // 4 + WORK_OF_AN_INSTRUCTION * compiled
+        )
 
     def _ended(self, error: EvalError) -> EvalError:
         self.slots.clear()  # they may hold it
@@ -131,27 +132,42 @@ class Frame:
 
     def spend_beside(self, work: int) -> None:
         """Counts work of a call that its cost leaves out. Raises Cancelled."""
+        before = self.beside
         self.beside += work
-        if work > WORK_PER_POLL:
+        if before // WORK_PER_POLL != self.beside // WORK_PER_POLL:
             self._poll()
 
-    def spend_pattern(self, pattern: Value) -> None:
-        """Counts a pattern that a call compiles; raises EvalAbortedError beyond the limit."""
-        if self.patterns is None:
-            self.patterns = PatternBudget()
-        if isinstance(pattern, str):
-            with suppress(ValueError):  # the call itself reports an invalid pattern
+    def spend_search(self, text: Value, pattern: Value, known: PatternBudget | None) -> None:
+        """Counts a search before it is made, with compiling its pattern. Raises Cancelled, EvalAbortedError.
+
+        known: the constant patterns of the expression, if this is one of them.
+        """
+        if not isinstance(text, str) or not isinstance(pattern, str):
+            return
+        try:
+            if known is None:
+                if self.patterns is None:
+                    self.patterns = PatternBudget()
                 self.patterns.spend(pattern)
+            compiled = compile_pattern(pattern)
+        except ValueError:
+            return  # the call itself reports it
+        anew = 0 if known is None or not known.is_large else WORK_OF_AN_INSTRUCTION * compiled.size
+        self.spend_beside(anew + compiled.work_on(text))
 
 
 Evaluate: TypeAlias = Callable[[Frame], Value]
 
 
 class Planned(NamedTuple):
-    """An expression that is ready to run, and the number of slots that its variables need."""
+    """An expression that is ready to run, and the number of slots that its variables need.
+
+    compiled: instructions of its constant patterns.
+    """
 
     evaluate: Evaluate
     slots: int
+    compiled: int
 
 
 def costing(cost: int, step: Evaluate, *, is_lost: bool = False) -> Evaluate:

@@ -156,7 +156,7 @@ def plan(checked: Checked, declared: Declarations) -> Planned:
     """Plans a checked expression; raises CompileError if a constant part of it fails."""
     planner = _Planner(checked, declared)
     evaluate = _evaluator(planner.plan(checked.root))
-    return Planned(evaluate, planner.slots)
+    return Planned(evaluate, planner.slots, planner.patterns.spent)
 
 
 def _evaluator(planned: Plan) -> Evaluate:
@@ -186,7 +186,7 @@ class _Planner:
         self._checked = checked
         self._declared = declared
         self._scopes: list[dict[str, Evaluate]] = []
-        self._patterns = PatternBudget()
+        self.patterns = PatternBudget()
         self._depth = 0
         self.slots = 0
 
@@ -269,9 +269,9 @@ class _Planner:
         constant = converted(node, reference, operands, self._checked)
         if constant is not None:
             return constant
-        is_known = has_constant_pattern(node, reference, operands, self._checked, self._patterns)
+        is_known = has_constant_pattern(node, reference, operands, self._checked, self.patterns)
         evaluators = [_evaluator(operand) for operand in operands]
-        call = planned_call(reference.overloads, evaluators, has_known_pattern=is_known)
+        call = planned_call(reference.overloads, evaluators, self.patterns if is_known else None)
         is_same_always = bool(operands) and all(isinstance(operand, Constant) for operand in operands)
         return PlannedStep(steps.remembered(call) if is_same_always else call)
 

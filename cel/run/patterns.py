@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import re2
 
@@ -138,10 +138,23 @@ def _joined(kind: Literal["sequence", "choice"], trees: list[_PatternTree]) -> _
     return _PatternTree(kind, 1 + max([one.levels - (one.kind == kind) for one in trees], default=0))
 
 
-_MEMORY: Final = 8 << 20  # bytes for a compiled pattern with what it learns while matching; 32 of them are kept
-MOST_INSTRUCTIONS: Final = 2**20  # of RE2, compiled for one expression, and again in one evaluation: about a second
+MOST_INSTRUCTIONS: Final = 2**17  # of RE2, compiled for one expression, and again in one evaluation: about 0.1 s
+WORK_OF_AN_INSTRUCTION: Final = 5  # that is compiled
+_LARGE: Final = 2**12  # instructions: the patterns of an expression with more may be compiled each time that it runs
+_LEAST: Final = 2**6  # instructions that take as long as a pattern takes, whatever it is
+_KEPT: Final = _LARGE // _LEAST  # patterns
+_KEPT_OF_LARGE: Final = 4
+_MEMORY: Final = 1 << 20  # bytes for a pattern, with what it learns while matching
+_MEMORY_OF_LARGE: Final = 8 << 20  # for one that has no room in these
+
+_LONGEST: Final = 10 * 1024  # characters, as of an expression
 _LONGEST_REWRITTEN: Final = 1 << 17  # characters; every class C inside of brackets becomes thousands of them
-_MOST_WORK: Final = 2**30  # bytes of text times instructions of the program, summed over the searches of one call
+_MOST_CLASSES: Final = 256  # of Unicode, each up to a thousand ranges: RE2 reads them all before it counts
+_TOO_LARGE: Final = "pattern too large"  # in RE2's words
+
+_MOST_STEPS: Final = 2**24  # bytes of text times instructions, of one call, which nothing interrupts: at most 0.1 s
+_FREE_STEPS: Final = 2**12
+_STEPS_OF_WORK: Final = 2**5  # where RE2 has no memory to learn the text, each step takes 6 nanoseconds
 
 _TOKEN = re.compile(
     r"""
@@ -156,6 +169,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_CLASS = re.compile(r"\\[pP]")
 _CLASS_TOKEN = re.compile(r"\\(?P<sign>[pP])(?:\{(?P<name>[^}]*)\}|(?P<letter>.))|\\.|.", re.DOTALL)
 
 _ALIASES: Final = dict(
@@ -188,13 +202,21 @@ class Pattern:
 
     __slots__ = ("_program", "size")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, memory: int = _MEMORY) -> None:
         options = re2.Options()
         options.log_errors = False
         options.never_capture = True
-        options.max_mem = _MEMORY
-        self._program = re2.compile(text.encode(), options)
+        options.max_mem = memory
+        try:
+            self._program = re2.compile(text.encode(), options)
+        finally:
+            re2.purge()  # it keeps the last 128 itself, whatever memory they have
         self.size: int = self._program.programsize
+
+    def work_on(self, text: str) -> int:
+        """What a search takes at most."""
+        steps = len(text) * self.size
+        return 0 if steps <= _FREE_STEPS else steps // _STEPS_OF_WORK
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches anywhere."""
@@ -212,10 +234,10 @@ class Pattern:
         return [encoded[start:end].decode() for start, end in spans]
 
     def _spans(self, text: bytes) -> Iterator[tuple[int, int]]:
-        position, last_end, work = 0, -1, 0
+        position, last_end, steps = 0, -1, 0
         while position <= len(text):
-            work += (len(text) - position) * self.size
-            if work > _MOST_WORK:
+            steps += (len(text) - position) * self.size
+            if steps > _MOST_STEPS:
                 raise EvalAbortedError("operation cancelled: the text is too long for the regular expression")
             match: Any = self._program.search(text, position)
             if match is None:
@@ -233,28 +255,55 @@ class Pattern:
 def compile_pattern(text: str) -> Pattern:
     r"""Compiles a pattern in Go's syntax; raises ValueError.
 
-    Differs from kube-scheduler: patterns of more than about 130,000 instructions, such as `\pL{200}`, are rejected.
+    Differs from kube-scheduler: patterns for which RE2 takes more than 8 MiB, or of more than 10,240 characters, are
+    rejected.
     """
-    compiled = known_patterns(text)
+    compiled = _known(text)
     if isinstance(compiled, Pattern):
         return compiled
-    raise ValueError(f"error parsing regexp: {compiled}")
+    raise ValueError(f"error parsing regexp: {compiled.message}")
 
 
-@lru_cache(maxsize=32)
-def known_patterns(text: str) -> Pattern | str:
-    """The compiled pattern, or the error message."""
+class _Refusal(NamedTuple):
+    """Why a pattern does not compile. size: instructions in whose time that is seen."""
+
+    message: str
+    size: int
+
+
+def _known(text: str) -> Pattern | _Refusal:
+    """The compiled pattern, or why there is none."""
+    return _in_little_memory(text) or _in_more_memory(text)
+
+
+@lru_cache(maxsize=_KEPT)
+def _in_little_memory(text: str) -> Pattern | _Refusal | None:
+    """As `_known`; None for one that takes more."""
+    if len(text) > _LONGEST:
+        return _Refusal("expression too large", 0)
+    known = _compiled(text, _MEMORY)
+    return None if isinstance(known, _Refusal) and _TOO_LARGE in known.message else known
+
+
+@lru_cache(maxsize=_KEPT_OF_LARGE)
+def _in_more_memory(text: str) -> Pattern | _Refusal:
+    """As `_known`."""
+    return _compiled(text, _MEMORY_OF_LARGE)
+
+
+def _compiled(text: str, memory: int) -> Pattern | _Refusal:
     try:
         rewritten = _rewritten(text)
-        if len(rewritten) > _LONGEST_REWRITTEN:
-            return "expression too large"
-        pattern = Pattern(rewritten)
-        return f"expression nests too deeply: `{text}`" if nests_too_deeply(text) else pattern
+        if len(rewritten) > _LONGEST_REWRITTEN or len(_CLASS.findall(rewritten)) > _MOST_CLASSES:
+            return _Refusal("expression too large", _LARGE)
+        pattern = Pattern(rewritten, memory)
     except ValueError as error:
-        return str(error)
+        return _Refusal(str(error), 0)
     except re2.error as error:
         (message,) = error.args
-        return message.decode() if isinstance(message, bytes) else str(message)
+        said = message.decode() if isinstance(message, bytes) else str(message)
+        return _Refusal(said, MOST_INSTRUCTIONS if _TOO_LARGE in said else 0)
+    return _Refusal(f"expression nests too deeply: `{text}`", pattern.size) if nests_too_deeply(text) else pattern
 
 
 class PatternBudget:
@@ -274,16 +323,22 @@ class PatternBudget:
         """The instructions so far."""
         return MOST_INSTRUCTIONS - self._left
 
+    @property
+    def is_large(self) -> bool:
+        """Whether the patterns are so many, or so large, that each evaluation may have to compile them again."""
+        return self.spent + _LEAST * len(self._seen) > _LARGE
+
     def spend(self, text: str) -> None:
         """Compiles a pattern; raises EvalAbortedError beyond the limit, ValueError as `compile_pattern`."""
         if text in self._seen:
             return
         self._seen.add(text)
-        self._left -= compile_pattern(text).size
+        self._left -= _known(text).size
         if self._left < 0:
             raise EvalAbortedError(
                 f"operation cancelled: regular expressions of more than {MOST_INSTRUCTIONS} instructions in all"
             )
+        compile_pattern(text)
 
 
 def _next_character(text: bytes, position: int) -> int:

@@ -18,6 +18,7 @@ from http import HTTPStatus
 from typing import Protocol, cast
 
 from scheduler.attempt.attempts import INTERNAL
+from scheduler.attempt.write_outcome import Denials
 from scheduler.client.raw_json import has_more_values
 from scheduler.runtime.listening import (
     LARGEST_HEAD,
@@ -422,6 +423,7 @@ class _VerbServer:
         self.idle_s = served.idle_s
         self.room = served.most_bytes
         self.under_way = dict.fromkeys(served.verbs, 0)
+        self._rejections = Denials(_LOG)
 
     def __call__(self) -> CallConnection:
         return CallConnection(self)
@@ -464,6 +466,7 @@ class _VerbServer:
 
     def admit(self, head: Head, connection: CallConnection) -> "_VerbCall":
         """The call of a verb. Raises RefusedCall."""
+        self._check_client(connection.transport)
         name = self._verb_at(head.path)
         verb = self.served.verbs[name]
         if head.method != "POST":
@@ -495,18 +498,19 @@ class _VerbServer:
             raise RefusedCall(MISDIRECTED, reason)
         if "origin" in head.fields:  # a page may send calls whose answers it cannot read
             raise RefusedCall(403, "calls of web pages are not answered")
-        self._check_client(transport)
         if head.length > self.served.largest_body:
             raise RefusedCall(413, f"the body is larger than {self.served.largest_body} bytes")
 
     def _check_client(self, transport: asyncio.Transport) -> None:
+        """Raises RefusedCall where it may call nothing: nothing more is read of it, however many calls it sends."""
         if not self.served.clients:
             return
         certificate = transport.get_extra_info("peercert")
         if not is_allowed(certificate, self.served.clients):
             names = ", ".join(names_in(certificate)) or "no name"
-            _LOG.warning("rejected a client: none of its names is allowed", extra={"names": names})
-            raise RefusedCall(403, f"the client's certificate has {names}, none of which is allowed")
+            said = f"the client's certificate has {names}, none of which is allowed"
+            self._rejections.denied(said, f"rejected a client: {said}", time.monotonic())
+            raise RefusedCall(403, said, is_last=True)
 
 
 @dataclass(slots=True)

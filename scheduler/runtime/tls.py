@@ -175,7 +175,7 @@ def _connections() -> type[ssl.SSLObject]:
     """The class of the connections of one listening socket."""
 
     class AcceptedConnection(_TlsConnection):
-        rejections = Denials()
+        rejections = Denials(_LOG)
 
     return AcceptedConnection
 

@@ -268,6 +268,19 @@ def test_evaluation_that_ran_out_of_steps_goes_on_where_it_was(monkeypatch: pyte
     assert len(asked) == len(set(asked)) < 12
 
 
+def test_regular_expressions_are_charged_where_they_are_compiled() -> None:
+    """Whoever compiled them first: a claim whose selectors have large ones ends within its steps, known or not."""
+    snapshot = a_snapshot(a_slice(a_device("d")))
+    costly = [
+        a_claim(a_request("r", 1, *(f"!device.driver.matches('{one}x{number}\\\\pL{{30}}')" for one in range(4))))
+        for number in range(4)
+    ]
+    outcomes = [allocate(snapshot, a_node(), costly, budget_steps=20_000) for _ in range(2)]
+    assert outcomes[0] == outcomes[1]
+    assert isinstance(outcomes[0], Exhausted)
+    assert isinstance(allocate(snapshot, a_node(), costly[:1], budget_steps=200_000), Allocated)
+
+
 def test_ordinary_claims_pay_nothing_for_their_selectors() -> None:
     members = [a_device(f"d{n:03}", {"number": n}) for n in range(128)]
     claim = a_claim(*(a_request(f"r{n}", 1, f"device.attributes['{DRIVER}'].number >= {n}") for n in range(8)))

@@ -134,6 +134,29 @@ def test_client_is_distinguished_by_certificate_and_name(site: TlsSite, loop: Lo
 
 
 @LOOPS
+@pytest.mark.parametrize("path", ["/v1/filter", "/elsewhere"])
+def test_client_that_may_not_call_is_answered_once_and_read_no_more(
+    site: TlsSite, loop: Loop, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However many calls it sends at once: answering all of them would keep everybody else waiting."""
+    call = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+
+    async def use(url: str) -> None:
+        where = urlsplit(url)
+        reader, writer = await asyncio.open_connection(where.hostname, where.port, ssl=site.client("somebody"))
+        writer.write(call * 1_000)
+        with suppress(ConnectionError):
+            answer = await reader.read()
+            assert answer.count(b"HTTP/1.1 403 ") == answer.count(b"Connection: close") == 1
+        writer.transport.abort()
+        assert await ask(url, context=site.client()) == ANSWERED
+        assert (await ask(url, context=site.client("somebody")))[0] == 403
+
+    run(loop, served(CLIENT), use, Certificates(site.files))
+    assert len(caplog.records) == 1
+
+
+@LOOPS
 def test_stranger_who_asks_for_a_server_whose_name_is_not_ascii_writes_no_record(
     site: TlsSite, loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
