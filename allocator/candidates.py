@@ -258,6 +258,7 @@ class _CandidateBuilder:
         return prepared_requests
 
     def _candidates(self, number: int, claim: Claim, alternative: Alternative) -> Candidates:
+        self.attempt.look_at_time()
         self.attempt.budget.charge(_WORK_OF_AN_ALTERNATIVE)
         meant = self.meant(claim, alternative)
         selected, stages = meant.selected, meant.stages

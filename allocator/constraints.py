@@ -21,7 +21,6 @@ from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Claim, Constraint, Device, JointConstraint
 from allocator.outcome import Budget, InvalidClaim
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Rule, Trail
-from cel import Cancelled
 from cel.cache import LruCache
 
 
@@ -473,8 +472,7 @@ def _values_by_device(view: NodeView, name: str, features: Features, read: Calla
 
 
 def _derive(attempt: NodeAttempt, expression: str, device: Device) -> Attribute | str:
-    if attempt.is_cancelled():
-        raise Cancelled("cancelled before an attribute was derived")
+    attempt.look_at_time()
     try:
         program = cel.compile_value(expression, attempt.features.environment)
     except cel.CompileError as error:

@@ -41,7 +41,12 @@ CapacityAmounts = tuple[int, ...]
 
 _WORK_OF_A_DEVICE: Final = 5
 _WORK_OF_A_CAPACITY: Final = 12
-"""To find out what a request takes of a device, for each alternative."""
+_WORK_OF_VALUES: Final = 12
+_WORK_OF_A_RANGE: Final = 70
+"""To find out what a request takes of a device, for each alternative; of a capacity with a policy so much more."""
+
+_DEVICES_AT_ONCE: Final = 64
+"""Between two looks at the time."""
 
 
 TOO_LITTLE: Final = "have too little capacity left"
@@ -152,7 +157,13 @@ def _consumption_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) ->
 
 
 def _work_in(view: NodeView) -> int:
-    return sum([_WORK_OF_A_DEVICE + _WORK_OF_A_CAPACITY * len(device.capacity) for device in view.devices])
+    policies = [policy.valid_range is not None for device in view.devices for policy in device.policies.values()]
+    ranges = sum(policies)
+    return (
+        sum([_WORK_OF_A_DEVICE + _WORK_OF_A_CAPACITY * len(device.capacity) for device in view.devices])
+        + _WORK_OF_A_RANGE * ranges
+        + _WORK_OF_VALUES * (len(policies) - ranges)
+    )
 
 
 def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
@@ -236,6 +247,8 @@ def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consu
     failures: dict[int, str] = {}
     refused = 0
     for position in range(len(attempt.view.devices)):
+        if position % _DEVICES_AT_ONCE == 0:
+            attempt.look_at_time()
         try:
             share = _share_of(attempt, position, requested)
         except Unrepresentable as error:

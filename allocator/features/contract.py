@@ -19,6 +19,7 @@ from allocator.memo import Topic, TypedMemo
 from allocator.model import Alternative, Claim, Device, DeviceResult, Node
 from allocator.outcome import Budget
 from allocator.search.rules import Pick, Rule, Stage
+from cel import Cancelled
 
 _HELD: Final[Topic[Named]] = Topic("held")
 _SHARED: Final[Topic[Named]] = Topic("shared")
@@ -99,6 +100,11 @@ class NodeAttempt:
     def node(self) -> Node | None:
         """The node of the attempt."""
         return self.view.node
+
+    def look_at_time(self) -> None:
+        """Raises Cancelled once the time for the attempt is over."""
+        if self.is_cancelled():
+            raise Cancelled("cancelled before the search")
 
     def allocated_devices(self, pool: Pool) -> list[Device]:
         """The devices of a pool, on all nodes, that are allocated, wholly or in shares."""

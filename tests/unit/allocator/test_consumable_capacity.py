@@ -1,5 +1,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -8,7 +9,7 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.features.consumable_capacity import Unrepresentable, consumed_amount, consumed_by_share
 from allocator.gates import RELEASES, Features
 from allocator.model import Claim, Device, DeviceResult, Request, RequestPolicy, Taint, ValidRange
-from allocator.outcome import Allocated, InvalidClaim, Refused
+from allocator.outcome import FREE_STEPS, WORK_OF_A_STEP, Allocated, Budget, InvalidClaim, Refused
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -23,6 +24,7 @@ from tests.builders import (
     an_allocated_claim,
     an_alternative,
     distinct,
+    first_available,
     kubernetes,
 )
 from tests.unit.allocator.answers import blocked, conflict, decide, funnel, names, refusal, results, shortage
@@ -584,3 +586,21 @@ def test_step_of_nothing_cannot_be_counted_with_fractions_or_without() -> None:
 def test_largest_number_of_thousandths_is_counted_in_them() -> None:
     most = f"{2**63 - 1}m"
     assert amount(most, a_range("0", most, "1m")) == most
+
+
+def test_amounts_of_many_alternatives_are_worked_out_between_looks_at_the_time() -> None:
+    """Each look comes after few steps more; of 128 devices with ranges, 64 alternatives take thousands."""
+    ranges = {name: a_range("1", "900", "1") for name in ("a", "b", "c", "d")}
+    held = {name: str(900 + number) for number, name in enumerate(ranges)}
+    shared = [a_device(f"d{n}", capacity=held, policies=ranges, allow_multiple_allocations=True) for n in range(128)]
+    ways = [an_alternative(f"s{n}", capacity={"a": q(str(n + 1))}) for n in range(64)]
+    claim = a_claim(*(first_available(f"r{n}", *ways[8 * n : 8 * n + 8]) for n in range(8)))
+    budget, looks = Budget(FREE_STEPS * 100), [0]
+
+    def is_cancelled() -> bool:
+        looks.append(budget.spent)
+        return False
+
+    outcome = allocate(a_snapshot(a_slice(*shared)), a_node(), [claim], is_cancelled=is_cancelled, budget=budget)
+    assert isinstance(outcome, Allocated)
+    assert max(later - before for before, later in pairwise(looks)) < 1_000 * WORK_OF_A_STEP < budget.spent
