@@ -16,7 +16,7 @@ from allocator.bits import Mask, bits, union
 from allocator.cluster.pools import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Incomparable, Token, is_list, tokens
-from allocator.gates import LIST_TYPE_ATTRIBUTES, Features
+from allocator.gates import CONSUMABLE_CAPACITY, LIST_TYPE_ATTRIBUTES, Features
 from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Claim, Constraint, Device, JointConstraint
 from allocator.outcome import Budget, InvalidClaim
@@ -421,9 +421,11 @@ def rules_of(
     rules: list[tuple[Constraint, AttributeRule]] = []
     for position, constraint in enumerate(constraints):
         name = constraint.match_attribute or constraint.distinct_attribute
-        is_known = bool(constraint.match_attribute) or features.knows_capacity
-        if not name or not is_known:
-            raise InvalidClaim(f"claim {claim}, constraint #{position}: neither matchAttribute nor distinctAttribute")
+        where = f"claim {claim}, constraint #{position}"
+        if not name:
+            raise InvalidClaim(f"{where}: neither matchAttribute nor distinctAttribute")
+        if not constraint.match_attribute and not features.knows_capacity:
+            raise InvalidClaim(f"{where}: distinctAttribute is set, but {CONSUMABLE_CAPACITY} is off")
         # Not a nested function: compiled, it refers to itself, and would keep the attempt for the garbage collector.
         columns = AttributeColumns(view, name, partial(_derive, attempt), features)
         rule_type = MatchAttribute if constraint.match_attribute else DistinctAttribute

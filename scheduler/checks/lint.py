@@ -209,6 +209,36 @@ def _invalid_object(manifests: Manifests) -> Iterator[Observation]:
             )
             yield Observation(subject, message, "apiVersion")
     yield from beyond_limits(manifests)
+    yield from _invalid_without_gates(manifests)
+
+
+def _invalid_without_gates(manifests: Manifests) -> Iterator[Observation]:
+    """What the API server refuses once it has dropped fields whose gates are off."""
+    release = manifests.features.release
+    gates_off = {gate for gate in release.gates if not manifests.features.has(gate)}
+    for slice_ in manifests.inventory.slices:
+        subject = ObjectName("ResourceSlice", slice_.name)
+        if gates.PARTITIONABLE_DEVICES in gates_off and slice_.reach.is_up_to_devices:
+            yield _dropped(subject, "spec.perDeviceNodeSelection", gates.PARTITIONABLE_DEVICES)
+        for number, device in enumerate(slice_.devices if gates.LIST_TYPE_ATTRIBUTES in gates_off else ()):
+            for name, (type_, value) in device.attributes.items():
+                if isinstance(value, tuple):
+                    field = f"spec.devices[{number}].attributes[{step_text(name)}].{type_}"
+                    yield _dropped(subject, field, gates.LIST_TYPE_ATTRIBUTES)
+    for asked in manifests.asked:
+        for number, constraint in enumerate(asked.claim.constraints if gates.CONSUMABLE_CAPACITY in gates_off else ()):
+            if constraint.distinct_attribute and not constraint.match_attribute:
+                field = f"{asked.path}.devices.constraints[{number}].distinctAttribute"
+                yield _dropped(asked.subject, field, gates.CONSUMABLE_CAPACITY)
+        for number, request in enumerate(asked.claim.requests if gates.PRIORITIZED_LIST in gates_off else ()):
+            if request.is_first_available:
+                field = f"{asked.path}.devices.requests[{number}].firstAvailable"
+                yield _dropped(asked.subject, field, gates.PRIORITIZED_LIST)
+
+
+def _dropped(subject: ObjectName, field: str, gate: str) -> Observation:
+    message = f"{field}: is dropped, because {gate} is off, and without it the object is invalid"
+    return Observation(subject, message, field)
 
 
 INVALID_OBJECT = Check(

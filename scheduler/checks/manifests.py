@@ -134,7 +134,7 @@ class Manifests:
     @cached_property
     def asked(self) -> Sequence[WaitingClaim]:
         """Claims that wait, and templates, by namespace and name."""
-        return [*_claims(self.inventory), *_templates(self.inventory)]
+        return asked_in(self.inventory)
 
     @cached_property
     def pods(self) -> Sequence[CheckedPod]:
@@ -288,6 +288,11 @@ def _claims(inventory: Inventory) -> Iterator[WaitingClaim]:
     for (namespace, name), claim_object in sorted(inventory.claims.items()):
         if claim_object.claim.allocation is None:
             yield WaitingClaim(ObjectName("ResourceClaim", name, namespace), claim_object.claim, "spec")
+
+
+def asked_in(inventory: Inventory) -> Sequence[WaitingClaim]:
+    """Claims that wait, and templates, by namespace and name."""
+    return [*_claims(inventory), *_templates(inventory)]
 
 
 def _templates(inventory: Inventory) -> Iterator[WaitingClaim]:

@@ -14,12 +14,13 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from allocator import gates
 from allocator.api.versions import Json
 from allocator.gates import RELEASES, Features
-from allocator.model import Device, Slice
+from allocator.model import Alternative, Device, Slice
 from allocator.status import Membership, PoolStatus
 from allocator.words import counted, did_you_mean
 from scheduler import VERSION
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint import has_groups, has_list
+from scheduler.checks.manifests import alternatives_of, asked_in
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Place
@@ -45,12 +46,16 @@ from scheduler.terminal_text import printable
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What a gate is for. effect: what becomes of it where the gate is off. number: of the things that have it."""
+    """What a gate is for. effect: what becomes of it where the gate is off. number: of the things that have it.
+
+    several: their plural, where it is no `s` more.
+    """
 
     gate: str
     effect: str
     thing: str
     number: Callable[[Inventory], int]
+    several: str = ""
 
 
 def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
@@ -58,7 +63,7 @@ def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
     for use in _USES:
         number = 0 if features.has(use.gate) else use.number(inventory)
         if number:
-            yield f"warning: {_why_off(use.gate, features)}: {use.effect} ({counted(number, use.thing)})"
+            yield f"warning: {_why_off(use.gate, features)}: {use.effect} ({counted(number, use.thing, use.several)})"
     yield from _counters_only(inventory, features)
 
 
@@ -87,6 +92,10 @@ def _devices(holds: Callable[[Device], object]) -> Callable[[Inventory], int]:
     return lambda inventory: sum(bool(holds(device)) for slice_ in inventory.slices for device in slice_.devices)
 
 
+def _requests(holds: Callable[[Alternative], object]) -> Callable[[Inventory], int]:
+    return lambda inventory: sum(bool(holds(way)) for asked in asked_in(inventory) for _, way in alternatives_of(asked))
+
+
 def _slices(holds: Callable[[Slice], object]) -> Callable[[Inventory], int]:
     return lambda inventory: sum(bool(holds(slice_)) for slice_ in inventory.slices)
 
@@ -94,6 +103,7 @@ def _slices(holds: Callable[[Slice], object]) -> Callable[[Inventory], int]:
 _USES = (
     _Use(gates.DEVICE_TAINT_RULES, "DeviceTaintRules are ignored", "rule", lambda found: len(found.taint_rules)),
     _Use(gates.DEVICE_TAINTS, "taints of devices are ignored", "device", _devices(lambda one: one.taints)),
+    _Use(gates.DEVICE_TAINTS, "the API server drops tolerations", "request", _requests(lambda one: one.tolerations)),
     _Use(
         gates.PARTITIONABLE_DEVICES,
         "slices with counters or with devices of several nodes are ignored",
@@ -113,6 +123,12 @@ _USES = (
         _devices(lambda one: one.binding_conditions),
     ),
     _Use(
+        gates.BINDING_CONDITIONS,
+        "the API server drops bindsToNode",
+        "device",
+        _devices(lambda one: one.binds_to_node),
+    ),
+    _Use(
         gates.OPTIONAL_NODE_OPERATIONS,
         "devices of slices with skipNodeOperations are not allocated",
         "slice",
@@ -124,6 +140,19 @@ _USES = (
         "devices are not shared",
         "device",
         _devices(lambda one: one.allow_multiple_allocations),
+    ),
+    _Use(
+        gates.CONSUMABLE_CAPACITY,
+        "the API server drops amounts of capacity that are asked for",
+        "request",
+        _requests(lambda one: one.capacity),
+    ),
+    _Use(
+        gates.EXTENDED_RESOURCE,
+        "extendedResourceName of classes is ignored",
+        "class",
+        lambda found: sum(bool(one.extended_resource_name) for one in found.classes),
+        "classes",
     ),
     _Use(
         gates.LIST_TYPE_ATTRIBUTES,

@@ -233,7 +233,7 @@ def test_match_and_distinct_hold_together() -> None:
 def test_distinct_is_not_known_to_the_allocator_that_is_chosen_where_no_newer_gate_is_on() -> None:
     claim = a_claim(a_request(), constraints=[distinct(NUMA)])
     oldest = a_snapshot(a_slice(*with_numas(0)), features=kubernetes("1.34"))
-    with pytest.raises(InvalidClaim, match=r"claim default/claim, constraint #0: neither matchAttribute nor distinct"):
+    with pytest.raises(InvalidClaim, match="#0: distinctAttribute is set, but DRAConsumableCapacity is off"):
         decide(oldest, claim)
     assert names(decide(oldest, a_claim(a_request(), constraints=[match(NUMA)]))) == ["d0"]
 

@@ -550,6 +550,81 @@ def test_a_version_of_a_group_that_the_release_does_not_serve_is_an_error(
     assert refused == ([whole] if refusal else [])
 
 
+LISTS = {"l": {"strings": ["a", "b"]}}
+
+
+def distinct(raw: Json) -> Json:
+    """The claim or template, with a constraint by distinctAttribute."""
+    spec = raw["spec"].get("spec", raw["spec"])
+    spec["devices"]["constraints"] = [{"distinctAttribute": "gpu.example/index"}]
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "options", "field"),
+    [
+        (
+            a_slice("s", node="n", devices=[{"name": "d", "attributes": LISTS}]),
+            ("--kubernetes", "1.36"),
+            "spec.devices[0].attributes[l].strings",
+        ),
+        (
+            a_slice("s", node="n", perDeviceNodeSelection=True, devices=[{"name": "d", "nodeName": "node-1"}]),
+            ("--kubernetes", "1.34"),
+            "spec.perDeviceNodeSelection",
+        ),
+        (
+            distinct(a_claim("c", a_request())),
+            ("--kubernetes", "1.35"),
+            "spec.devices.constraints[0].distinctAttribute",
+        ),
+        (
+            distinct(a_template("t", a_request())),
+            ("--feature-gates", "DRAConsumableCapacity=false"),
+            "spec.spec.devices.constraints[0].distinctAttribute",
+        ),
+        (
+            a_claim("c", {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "gpu"}]}),
+            ("--kubernetes", "1.34", "--feature-gates", "DRAPrioritizedList=false"),
+            "spec.devices.requests[0].firstAvailable",
+        ),
+    ],
+)
+def test_what_is_invalid_without_the_fields_of_a_gate_that_is_off_is_an_error(
+    raw: Json, options: Sequence[str], field: str
+) -> None:
+    def invalid(*given: str) -> list[str]:
+        return [one[2] for one in found([*cluster(), raw], *given) if one[0] == "invalid-object"]
+
+    assert invalid(*options) == [field]
+    assert invalid("--kubernetes", "1.38", "--feature-gates", "DRAListTypeAttributes=true") == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        (a_claim("c", a_request(tolerations=[{"operator": "Exists"}])), "the API server drops tolerations (1 request)"),
+        (
+            a_claim("c", a_request(capacity={"requests": {"memory": "1Gi"}})),
+            "the API server drops amounts of capacity that are asked for (1 request)",
+        ),
+        (
+            a_class("ext", extendedResourceName="example.com/gpu"),
+            "extendedResourceName of classes is ignored (1 class)",
+        ),
+        (
+            a_slice("s", node="n", devices=[{"name": "d", "bindsToNode": True}]),
+            "the API server drops bindsToNode (1 device)",
+        ),
+    ],
+)
+def test_fields_of_gates_that_are_off_are_warned_of_wherever_they_are(raw: Json, line: str) -> None:
+    off = [one[3] for one in found([*cluster(), raw], "--kubernetes", "1.35") if one[0] == "gate-off"]
+    assert [one.partition("): ")[2] for one in off] == [line]
+    assert line in dra("status", "-", "--kubernetes", "1.35", stdin=text_of(*cluster(), raw)).err
+    assert [one for one in found([*cluster(), raw], "--kubernetes", "1.37") if one[0] == "gate-off"] == []
+
+
 def test_an_older_version_of_a_taint_rule_is_a_warning_once_there_is_a_newer_one() -> None:
     rule = MANIFEST_CASES["taint rule of v1beta2"].raw
     assert "old-version" not in {one[0] for one in found([rule], "--kubernetes", "1.36")}
