@@ -369,10 +369,17 @@ def _rounded_up(requested: Quantity, bounds: ValidRange, minimum: Quantity, *, i
 
 
 def _next_step(wanted: int, minimum: int, step: int) -> int:
-    steps = -(-(wanted - minimum) // step)
-    if minimum >= 0 and minimum + steps * step > MAX_INT64:
+    added = wanted - minimum
+    steps = _quotient(added, step) + (added % step != 0)
+    if minimum >= 0 and steps > _quotient(MAX_INT64 - minimum, step):
         raise Unrepresentable(f"rounding {wanted} up to the step of the range passes 2**63-1")
     return minimum + steps * step
+
+
+def _quotient(number: int, by: int) -> int:
+    """Without what is left over, as Go divides: the API server stores steps below zero."""
+    quotient = abs(number) // abs(by)
+    return quotient if (number < 0) == (by < 0) else -quotient
 
 
 def _violates(amount: Quantity, policy: RequestPolicy, *, is_fractional: bool) -> bool:

@@ -60,6 +60,9 @@ NOTHING = Quantity.parse("0")
 GONE_MAX = 1 << 14
 """Claims that are remembered as gone: far more than go within the time that an update takes."""
 
+OPEN_OF_A_CLAIM_MAX = 1 << 5
+"""Updates of one claim that are open at the same time: its devices are put together again with each."""
+
 OPEN_MAX = 1 << 14
 """Devices of updates that are open at the same time: 218 a second, even if the watch shows none of them.
 
@@ -213,6 +216,9 @@ class Ledger:
 
     def _busy(self, claim: Claim) -> Denial | None:
         """What is kept has a bound, whoever asks: shares that take nothing pass in any number."""
+        own = len(self._open.get(claim.uid, ()))
+        if own >= OPEN_OF_A_CLAIM_MAX:
+            return Denial(BUSY, f"claim {claim}: the end of {own} allowed updates of it is not known")
         if self._open_devices + len(occupying(claim)) <= OPEN_MAX:
             return None
         open_ = f"the allowed updates of which the end is not known have {self._open_devices:,} devices"

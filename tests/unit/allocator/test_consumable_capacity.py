@@ -588,6 +588,20 @@ def test_largest_number_of_thousandths_is_counted_in_them() -> None:
     assert amount(most, a_range("0", most, "1m")) == most
 
 
+@pytest.mark.parametrize(
+    ("asked", "bounds", "fractions"),
+    [
+        ("2", a_range("1", step="-1"), False),
+        ("1", a_range("1", step="-1"), False),
+        ("2", a_range("1", step="-1m"), True),
+    ],
+)
+def test_step_below_zero_passes_what_can_be_counted(asked: str, bounds: RequestPolicy, fractions: bool) -> None:  # noqa: FBT001
+    """The API server stores it, and kube-scheduler gives the attempt up."""
+    with pytest.raises(Unrepresentable):
+        amount(asked, bounds, fractions=fractions)
+
+
 def test_amounts_of_many_alternatives_are_worked_out_between_looks_at_the_time() -> None:
     """Each look comes after few steps more; of 128 devices with ranges, 64 alternatives take thousands."""
     ranges = {name: a_range("1", "900", "1") for name in ("a", "b", "c", "d")}

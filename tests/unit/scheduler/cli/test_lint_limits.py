@@ -28,7 +28,9 @@ TOO_LONG = "9" * 19
 
 def refused(raw: Json, kubernetes: str) -> list[tuple[str, str]]:
     """(field, message) of each field of the object that the API server would refuse."""
-    run = dra("lint", "-", "-o", "json", "--kubernetes", kubernetes, stdin=text_of(a_node(), a_class(), raw))
+    lists = "DRAListTypeAttributes=true"
+    options = ("-o", "json", "--kubernetes", kubernetes, "--feature-gates", lists)
+    run = dra("lint", "-", *options, stdin=text_of(a_node(), a_class(), raw))
     items = [one for one in orjson.loads(run.out)["items"] if one["rule"] == "invalid-object"]
     return [(one["field"], one["message"]) for one in items]
 

@@ -158,7 +158,8 @@ def test_extended_resources_that_nobody_offers_are_reported_with_the_number_of_p
     ]
     served = [one for one in a_cluster() if one["kind"] != "DeviceClass"]
     served.append(a_class(extendedResourceName="other.example/gpu"))
-    assert warnings_of(*served, *pods, options=("--kubernetes", "1.35")) == [
+    _, *warnings = warnings_of(*served, *pods, options=("--kubernetes", "1.35"))
+    assert warnings == [
         f"2 pods ask for other.example/gpu, {reported}, for which DRAExtendedResource has to be on",
     ]
 

@@ -273,6 +273,15 @@ def test_shares_and_counters_count_where_their_gates_are_not_known_to_be_on(rele
     assert cause(ledger, "b", a_result("two")) == COUNTERS
 
 
+def test_open_updates_of_a_claim_have_a_bound() -> None:
+    """Each is put together with all that are open: whoever builds on versions that are never stored asks in vain."""
+    ledger = Ledger(a_cluster(*(f"d{number}" for number in range(40))))
+    updates = [Update(with_devices("a", a_result(f"d{number}")), number + 1) for number in range(40)]
+    denials = [ledger.admit(update, 75.0) for update in updates]
+    assert [one.cause if one else "" for one in denials] == [""] * 32 + [BUSY] * 8
+    assert cause(ledger, "b", a_result("d39")) == ""
+
+
 def test_devices_of_open_updates_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares of a device without capacity count for nothing, so that any number passes; each is kept for a while."""
     monkeypatch.setattr(ledger_module, "OPEN_MAX", 4)
