@@ -111,6 +111,9 @@ class Release:
     list_environment: cel.Environment
     """Selectors are compiled in it while DRAListTypeAttributes is on."""
 
+    new_environment: cel.Environment
+    """The API server compiles those of new objects in it while DRAListTypeAttributes is off."""
+
     clears_covering_config: bool
     """A configuration that names every request is written with no names."""
 
@@ -228,6 +231,7 @@ V1_38: Final = Release(
     knowing_node_operations=frozenset({"incubating", "experimental"}),
     environment=cel.V1_38,
     list_environment=cel.V1_38,
+    new_environment=cel.V1_38_NEW,
     clears_covering_config=True,
     repeats_claim_config=False,
     counter_slices_reach_all=False,
@@ -266,6 +270,7 @@ V1_37: Final = replace(
     knowing_node_operations=frozenset({"experimental"}),
     environment=cel.V1_37,
     list_environment=cel.V1_37,
+    new_environment=cel.V1_37_NEW,
     negative_requests_end=False,
     defaults_are_valid=False,
     misprints_amounts=True,
@@ -289,6 +294,7 @@ V1_36: Final = replace(
     knowing_node_operations=frozenset(),
     environment=cel.V1_36,
     list_environment=cel.V1_36_LISTS,
+    new_environment=cel.V1_36_NEW,
     clears_covering_config=False,
     repeats_claim_config=True,
     counter_slices_reach_all=True,

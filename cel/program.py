@@ -47,6 +47,12 @@ V1_36: Final = Environment("1.36", has_list_attributes=False)
 """Kubernetes 1.36 with its default feature gates."""
 V1_36_LISTS: Final = Environment("1.36 lists")
 """Kubernetes 1.36 with the gate for list attributes."""
+V1_38_NEW: Final = Environment("new in 1.38", has_list_attributes=False)
+"""What the API server of 1.38 takes in new objects without that gate: the language of the release before."""
+V1_37_NEW: Final = Environment("new in 1.37", has_list_attributes=False)
+"""The same of 1.37."""
+V1_36_NEW: Final = Environment("new in 1.36", has_list_attributes=False)
+"""The same of 1.36."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from cel.check.overloads import Library, Overload
 from cel.errors import CompileError
 from cel.ext import messages, optionals, stdlib
 from cel.ext.messages import Message
-from cel.program import V1_36, V1_36_LISTS, V1_37, V1_38, Environment
+from cel.program import V1_36, V1_36_LISTS, V1_36_NEW, V1_37, V1_37_NEW, V1_38, V1_38_NEW, Environment
 from cel.stack import LEVELS, with_room
 from cel.syntax import ast, lexer
 from cel.syntax.ast import Call, Comprehension, Expr, Field, Ident, ListExpr, Literal, MapExpr, MessageExpr, Select
@@ -192,6 +192,11 @@ _BUILDERS: Final[Mapping[Environment, Callable[[], Declarations]]] = {
     V1_37: partial(_with_dyn_attributes, (*_CORE_1_37, *ext.V1_37)),
     V1_36: partial(_V1_36, types.ANY),
     V1_36_LISTS: partial(_V1_36, types.DYN),
+    V1_38_NEW: partial(_declarations, (*_CORE_1_37, *ext.V1_37), Syntax(MACROS), types.ANY),
+    V1_37_NEW: partial(_declarations, (*_CORE_1_37, *ext.V1_36_NEW), Syntax(MACROS), types.ANY),
+    V1_36_NEW: partial(
+        _declarations, (*_CORE_1_37, *ext.V1_36_NEW), Syntax(MACROS, has_escaped_identifiers=False), types.ANY
+    ),
 }
 
 

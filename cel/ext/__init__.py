@@ -36,11 +36,9 @@ _NEWER: Final = {
     for library in (quantity.LIBRARY, cidr.LIBRARY, lists.LIBRARY, formatting.LIBRARY, strings.LIBRARY, url.LIBRARY)
 }
 
-V1_36: Final[tuple[Library, ...]] = (
-    k8s_lists.LIBRARY_1_36,
-    *_SINCE_1_36,
-    strings.LIBRARY_1_36,
-    lists.LIBRARY_1_36,
-)
+_OF_1_36: Final = (*_SINCE_1_36, strings.LIBRARY_1_36, lists.LIBRARY_1_36)
+V1_36: Final[tuple[Library, ...]] = (k8s_lists.LIBRARY_1_36, *_OF_1_36)
+V1_36_NEW: Final[tuple[Library, ...]] = (k8s_lists.LIBRARY_WITHOUT_INCLUDES, *_OF_1_36)
+"""For new objects, without the gate for list attributes."""
 V1_37: Final[tuple[Library, ...]] = (*_SINCE_1_36, strings.LIBRARY_1_37, lists.LIBRARY_1_37, k8s_lists.LIBRARY)
 V1_38: Final = tuple(_NEWER.get(library.name, library) for library in V1_37)

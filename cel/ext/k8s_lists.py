@@ -167,5 +167,6 @@ _INCLUDES_BEFORE_1_37: Final = Overload(
     estimate=_estimate_before_1_37,
 )
 
+LIBRARY_WITHOUT_INCLUDES: Final = Library("kubernetes.lists", overloads=_OVERLOADS)
 LIBRARY: Final = Library("kubernetes.lists", overloads=(*_OVERLOADS, _INCLUDES))
 LIBRARY_1_36: Final = Library("kubernetes.lists", overloads=(*_OVERLOADS, _INCLUDES_BEFORE_1_37))

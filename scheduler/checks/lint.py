@@ -9,6 +9,7 @@ Source: pkg/apis/resource/validation and the declared limits of resource.k8s.io/
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import cel
 from allocator import gates
 from allocator.api import names
 from allocator.api.allocation import RESERVED_FOR_MAX
@@ -210,6 +211,7 @@ def _invalid_object(manifests: Manifests) -> Iterator[Observation]:
             yield Observation(subject, message, "apiVersion")
     yield from beyond_limits(manifests)
     yield from _invalid_without_gates(manifests)
+    yield from _selectors_beyond_gates(manifests)
 
 
 def _invalid_without_gates(manifests: Manifests) -> Iterator[Observation]:
@@ -234,6 +236,23 @@ def _invalid_without_gates(manifests: Manifests) -> Iterator[Observation]:
             if request.is_first_available:
                 field = f"{asked.path}.devices.requests[{number}].firstAvailable"
                 yield _dropped(asked.subject, field, gates.PRIORITIZED_LIST)
+
+
+def _selectors_beyond_gates(manifests: Manifests) -> Iterator[Observation]:
+    """Selectors that kube-scheduler reads whatever is on, and the API server refuses in new objects."""
+    features = manifests.features
+    off = gates.CONSUMABLE_CAPACITY if not features.has(gates.CONSUMABLE_CAPACITY) else ""
+    for selector in manifests.with_a_cost:
+        program = cel.compile(selector.expression, features.environment)
+        if off and ("allowMultipleAllocations",) in program.reads.paths:
+            problem = f"device.allowMultipleAllocations: the API server knows no such field while {off} is off"
+            yield Observation(selector.subject, f"{selector.field}: {problem}", selector.field)
+        if not features.has(gates.LIST_TYPE_ATTRIBUTES):
+            try:
+                cel.compile(selector.expression, features.release.new_environment)
+            except cel.CompileError as error:
+                problem = f"{error.message}: the API server refuses it while {gates.LIST_TYPE_ATTRIBUTES} is off"
+                yield Observation(selector.subject, f"{selector.field}: {problem}", selector.field)
 
 
 def _dropped(subject: ObjectName, field: str, gate: str) -> Observation:

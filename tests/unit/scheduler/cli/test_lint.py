@@ -601,6 +601,25 @@ def test_what_is_invalid_without_the_fields_of_a_gate_that_is_off_is_an_error(
 
 
 @pytest.mark.parametrize(
+    ("expression", "problem", "refusing"),
+    [
+        ('device.attributes["a"].l.includes(1)', "undeclared reference to 'includes'", ("1.34", "1.36", "1.37")),
+        ('device.attributes["a"].l.exists(x, x == 1)', "cannot be range of a comprehension", ("1.37", "1.38")),
+        ("!device.allowMultipleAllocations", "the API server knows no such field", ("1.34", "1.35")),
+        ('"x" in device.attributes["a"]', "", ()),
+    ],
+)
+def test_selector_that_the_api_server_compiles_only_with_a_gate_is_an_error_without_it(
+    expression: str, problem: str, refusing: Sequence[str]
+) -> None:
+    objects, lists = [*cluster(), asking(expression)], "DRAListTypeAttributes=true"
+    for release in ("1.34", "1.37", "1.38", *refusing):
+        errors = [one[3] for one in found(objects, "--kubernetes", release) if one[0] == "invalid-object"]
+        assert [problem in one for one in errors] == ([True] if release in refusing or errors else [])
+    assert REFUSED.isdisjoint(rules(*objects, options=("--feature-gates", lists)))
+
+
+@pytest.mark.parametrize(
     ("raw", "line"),
     [
         (a_claim("c", a_request(tolerations=[{"operator": "Exists"}])), "the API server drops tolerations (1 request)"),
