@@ -260,6 +260,8 @@ class _CandidateBuilder:
     def _candidates(self, number: int, claim: Claim, alternative: Alternative) -> Candidates:
         self.attempt.look_at_time()
         self.attempt.budget.charge(_WORK_OF_AN_ALTERNATIVE)
+        for feature in concerned(self.attempt.view, "work"):
+            self.attempt.budget.charge(feature.work(self.attempt, alternative))
         meant = self.meant(claim, alternative)
         selected, stages = meant.selected, meant.stages
         refused = meant.unusable

@@ -35,7 +35,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
 )
 
 
-Hook = Literal["switched_off", "unseen", "unselectable", "unusable", "taken", "failures", "rule", "finish"]
+Hook = Literal["work", "switched_off", "unseen", "unselectable", "unusable", "taken", "failures", "rule", "finish"]
 """A method of `Feature` about devices."""
 
 _SAYING: Final[Topic[Mapping[Hook, Sequence[Feature]]]] = Topic("features that say something")

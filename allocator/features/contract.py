@@ -132,6 +132,10 @@ class Feature:
     def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
         """Raises InvalidClaim if the alternative uses a field whose gate is off."""
 
+    def work(self, attempt: NodeAttempt, alternative: Alternative) -> int:
+        """What it takes to say which devices the feature refuses, whether that is known already or not."""
+        return 0
+
     def switched_off(self, attempt: NodeAttempt) -> Iterable[Stage]:
         """Devices that no request can have because a gate is off, whatever is in use."""
         return ()

@@ -18,6 +18,12 @@ from allocator.search.rules import Stage
 
 BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 
+_PAIRS_OF_WORK: Final = 5
+"""Taints and tolerations that are compared in the time of one unit of work."""
+
+_DEVICES_AT_ONCE: Final = 64
+"""Between two looks at the time."""
+
 TaintsByDevice = Sequence[tuple[int, Sequence[Taint]]]
 """(position, taints that keep it from being allocated) of the devices that have any."""
 
@@ -31,12 +37,21 @@ class DeviceTaints(Feature):
         """Only views with a tainted device."""
         return "taints" in view.traits
 
+    def work(self, attempt: NodeAttempt, alternative: Alternative) -> int:
+        """Each taint is held against each toleration."""
+        if not attempt.features.has(DEVICE_TAINTS):
+            return 0
+        taints = sum([len(taints) for _, taints in blocking_taints(attempt.view)])
+        return taints * (1 + len(alternative.tolerations)) // _PAIRS_OF_WORK
+
     def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """A stage for each taint that keeps devices away."""
         if not attempt.features.has(DEVICE_TAINTS):
             return
         by_taint: dict[str, Mask] = {}
-        for position, taints in blocking_taints(attempt.view):
+        for number, (position, taints) in enumerate(blocking_taints(attempt.view)):
+            if number % _DEVICES_AT_ONCE == 0:
+                attempt.look_at_time()
             taint = next((taint for taint in taints if not tolerates(alternative.tolerations, taint)), None)
             if taint is not None:
                 by_taint[str(taint)] = by_taint.get(str(taint), 0) | 1 << position

@@ -2,9 +2,10 @@
 
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from types import FrameType
 from typing import Any
 
@@ -18,7 +19,18 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.features.contract import attempt_of
 from allocator.fleet.fleet import Fleet
-from allocator.model import Alternative, Claim, CounterConsumption, CounterSet, Device, Request
+from allocator.model import (
+    Alternative,
+    Claim,
+    CounterConsumption,
+    CounterSet,
+    Device,
+    Request,
+    RequestPolicy,
+    Taint,
+    Toleration,
+    ValidRange,
+)
 from allocator.outcome import FREE_STEPS, Allocated, Budget, Exhausted, NotTogether, Outcome, Refused
 from allocator.policies import policy_of
 from allocator.policies.contract import search_by
@@ -45,6 +57,10 @@ from tests.properties.allocator.choices import Choices, Values
 STEPS = 2_000
 MOST_CALLS = 400
 """Of each step, in all versions of Python; half of that is usual."""
+
+MOST_CALLS_BETWEEN_LOOKS = 30_000
+
+ONE = Quantity.of(1)
 
 KINDS = ("counters", "shares", "lists", "alternatives", "plain")
 LISTED = DRIVER + "/listed"
@@ -105,6 +121,11 @@ def requests_of(snapshot: Snapshot, claim: Claim) -> tuple[tuple[Candidates, ...
 
 def calls_of(function: Callable[[], object]) -> int:
     """How many functions are called, Python's own included."""
+    return calls_between(lambda _: function())
+
+
+def calls_between(function: Callable[[Callable[[], int]], object]) -> int:
+    """As `calls_of`; the function is given what says how many there were so far."""
     count = 0
 
     def seen(_frame: FrameType, event: str, _argument: object) -> None:
@@ -114,7 +135,7 @@ def calls_of(function: Callable[[], object]) -> int:
     before = sys.getprofile()
     sys.setprofile(seen)
     try:
-        function()
+        function(lambda: count)
     finally:
         sys.setprofile(before)
     return count
@@ -279,6 +300,44 @@ def test_regular_expressions_are_charged_where_they_are_compiled() -> None:
     assert outcomes[0] == outcomes[1]
     assert isinstance(outcomes[0], Exhausted)
     assert isinstance(allocate(snapshot, a_node(), costly[:1], budget_steps=200_000), Allocated)
+
+
+WIDE: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "taints": (
+        {"taints": tuple(Taint("k", f"v{n}", "NoSchedule") for n in range(16))},
+        {"tolerations": tuple(Toleration("k", "Equal", f"v{n}") for n in range(16))},
+    ),
+    "ranges": (
+        {
+            "capacity": {f"c{n}": "900" for n in range(8)},
+            "allow_multiple_allocations": True,
+            "policies": {f"c{n}": RequestPolicy(ONE, valid_range=ValidRange(ONE, step=ONE)) for n in range(8)},
+        },
+        {},
+    ),
+}
+"""What each of many devices has, and each of many alternatives; in a name."""
+
+
+@pytest.mark.parametrize("kind", WIDE)
+def test_no_attempt_works_long_without_a_look_at_the_time(kind: str) -> None:
+    """Before its search as well, where all alternatives of all requests are held against all devices."""
+    has, asks = WIDE[kind]
+    snapshot = a_snapshot(a_slice(*(a_device(f"d{n}", **has) for n in range(128))))
+
+    def alternative(number: int) -> Alternative:
+        amounts = {"capacity": {"c0": Quantity.of(number + 1)}} if kind == "ranges" else {}
+        return an_alternative(f"a{number}", selectors=(f"device.driver != '{number}'",), **asks, **amounts)
+
+    claim = a_claim(*(first_available(f"r{n}", *(alternative(4 * n + way) for way in range(4))) for n in range(16)))
+    looks = [0]
+
+    def look(now: Callable[[], int]) -> bool:
+        looks.append(now())
+        return False
+
+    total = calls_between(lambda now: allocate(snapshot, a_node(), [claim], is_cancelled=lambda: look(now)))
+    assert max(later - before for before, later in pairwise([*looks, total])) < MOST_CALLS_BETWEEN_LOOKS < total
 
 
 def test_ordinary_claims_pay_nothing_for_their_selectors() -> None:
