@@ -326,7 +326,7 @@ def test_no_attempt_works_long_without_a_look_at_the_time(kind: str) -> None:
     snapshot = a_snapshot(a_slice(*(a_device(f"d{n}", **has) for n in range(128))))
 
     def alternative(number: int) -> Alternative:
-        amounts = {"capacity": {"c0": Quantity.of(number + 1)}} if kind == "ranges" else {}
+        amounts: dict[str, Any] = {"capacity": {"c0": Quantity.of(number + 1)}} if kind == "ranges" else {}
         return an_alternative(f"a{number}", selectors=(f"device.driver != '{number}'",), **asks, **amounts)
 
     claim = a_claim(*(first_available(f"r{n}", *(alternative(4 * n + way) for way in range(4))) for n in range(16)))
