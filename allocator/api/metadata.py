@@ -17,6 +17,9 @@ ANNOTATIONS_MAX_BYTES = 256 * 1024
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 """Finalizers that the garbage collector reads, of which an object can have one."""
 
+_STANDARD = frozenset({_ORPHAN, _FOREGROUND, "kubernetes"})
+"""Finalizers without a domain."""
+
 _OF_TEMPLATES = frozenset({"labels", "annotations"})
 """Fields of the metadata in a template."""
 
@@ -101,6 +104,9 @@ def finalizer_errors(finalizers: Sequence[str]) -> Iterator[FieldError]:
     for position, finalizer in enumerate(finalizers):
         if problem := names.label_key(finalizer):
             yield FieldError(f"metadata.finalizers[{position}]", finalizer or None, problem)
+        elif "/" not in finalizer and finalizer not in _STANDARD:
+            message = f"must have a domain, such as example.com/{finalizer}"
+            yield FieldError(f"metadata.finalizers[{position}]", finalizer, message)
     if {_ORPHAN, _FOREGROUND} <= set(finalizers):
         yield FieldError("metadata.finalizers", finalizers, f"must not have both {_ORPHAN} and {_FOREGROUND}")
 

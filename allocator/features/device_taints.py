@@ -21,7 +21,7 @@ BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 _PAIRS_OF_WORK: Final = 5
 """Taints and tolerations that are compared in the time of one unit of work."""
 
-_DEVICES_AT_ONCE: Final = 16
+_DEVICES_AT_ONCE: Final = 32
 """Between two looks at the time."""
 
 TaintsByDevice = Sequence[tuple[int, Sequence[Taint]]]

@@ -17,6 +17,7 @@ from allocator.api.driver_config import SELECTORS_MAX
 from allocator.api.findings import step_text
 from allocator.api.requests import ALTERNATIVES_MAX, REQUESTS_MAX
 from allocator.api.resource_claim import CONSTRAINTS_MAX
+from allocator.api.versions import versions_of
 from allocator.candidates import MAX_RESULTS
 from allocator.cluster.snapshot import Snapshot
 from allocator.limit_use import LimitsInForce, exceeded_text, limit_statuses
@@ -48,7 +49,7 @@ from scheduler.checks.lint_devices import (
 )
 from scheduler.checks.manifests import Manifests, WaitingClaim, alternatives_of
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
+from scheduler.core_v1.pod_group import SERVED, CompositePodGroup, PodGroup
 from scheduler.input.documents import FindingReason
 from scheduler.pod_groups.group import tree_of
 from scheduler.state.pod_groups import PodGroupIndex, index_of
@@ -375,6 +376,12 @@ def _unknown_field(manifests: Manifests) -> Iterator[Observation]:
     for subject, field, gate in (*_of_slices(manifests), *_of_requests(manifests)):
         message = f"unknown field in Kubernetes {release.name}: it came with {gate} in {release.later_with(gate)}"
         yield Observation(subject, f"{field}: {message}", field)
+    if not versions_of(PodGroup.__name__, release.name, SERVED):
+        for checked in manifests.pods:
+            if checked.pod.group and "/" not in checked.pod.group:  # a workloadRef of 1.35 names two
+                field = f"{checked.path}.schedulingGroup"
+                message = f"unknown field in Kubernetes {release.name}: it came with GenericWorkload in 1.36"
+                yield Observation(checked.subject, f"{field}: {message}", field)
 
 
 def _of_slices(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:

@@ -301,6 +301,10 @@ UNSHAREABLE_CLAIM = Check(
 
 
 def _unused_claim(manifests: Manifests) -> Iterator[Observation]:
+    features = manifests.features
+    counts = features.has(NODE_ALLOCATABLE_RESOURCES) and not features.release.unused_mappings_refuse
+    if counts and any(device.node_allocatable for device in manifests.devices):
+        return  # it may be for what its devices take from the node, which counts for the pod
     for checked in manifests.pods:
         used = {name for container in checked.pod.containers for name in container.claims}
         for number, entry in enumerate(checked.pod.claims if checked.pod.containers else ()):

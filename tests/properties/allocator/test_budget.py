@@ -58,7 +58,7 @@ STEPS = 2_000
 MOST_CALLS = 400
 """Of each step, in all versions of Python; half of that is usual."""
 
-MOST_CALLS_BETWEEN_LOOKS = 30_000
+MOST_CALLS_BETWEEN_LOOKS = 100_000
 
 ONE = Quantity.of(1)
 

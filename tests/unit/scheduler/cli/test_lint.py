@@ -600,6 +600,13 @@ def test_what_is_invalid_without_the_fields_of_a_gate_that_is_off_is_an_error(
     assert invalid("--kubernetes", "1.38", "--feature-gates", "DRAListTypeAttributes=true") == []
 
 
+@pytest.mark.parametrize(("release", "is_known"), [("1.34", False), ("1.35", False), ("1.36", True), ("1.38", True)])
+def test_scheduling_group_of_a_pod_is_an_unknown_field_before_it_came(release: str, is_known: bool) -> None:  # noqa: FBT001
+    pod = a_pod("p", schedulingGroup={"podGroupName": "g"})
+    unknown = [one[1:3] for one in found([*cluster(), pod], "--kubernetes", release) if one[0] == "unknown-field"]
+    assert unknown == ([] if is_known else [("Pod/default/p", "spec.schedulingGroup")])
+
+
 @pytest.mark.parametrize(
     ("expression", "problem", "refusing"),
     [
@@ -769,6 +776,14 @@ def test_a_claim_that_no_container_uses_is_a_warning() -> None:
     assert (rule, subject, field) == ("unused-claim", "Pod/default/p", "spec.resourceClaims[0]")
     assert message == "no container uses the claim dev"
     assert rules(*cluster(), a_claim("c"), a_user({"name": "dev"})) == []
+
+
+def test_claim_for_resources_of_the_node_needs_no_container_since_1_37() -> None:
+    amounts = {"nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "4"}}}}
+    fleet = [a_node(), a_class(), a_slice(devices=[{"name": "cores", **amounts}])]
+    for release, is_found in {"1.36": True, "1.37": False}.items():
+        options = ("--kubernetes", release, "--feature-gates", "DRANodeAllocatableResources=true")
+        assert ("unused-claim" in rules(*fleet, a_claim("c"), a_user(), options=options)) == is_found
 
 
 def sharing(kind: str, *, replicas: int = 2, **spec: Any) -> Json:
