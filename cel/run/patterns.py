@@ -264,46 +264,48 @@ def compile_pattern(text: str) -> Pattern:
     raise ValueError(f"error parsing regexp: {compiled.message}")
 
 
-class _Refusal(NamedTuple):
+class _InvalidPattern(NamedTuple):
     """Why a pattern does not compile. size: instructions in whose time that is seen."""
 
     message: str
     size: int
 
 
-def _known(text: str) -> Pattern | _Refusal:
+def _known(text: str) -> Pattern | _InvalidPattern:
     """The compiled pattern, or why there is none."""
     return _in_little_memory(text) or _in_more_memory(text)
 
 
 @lru_cache(maxsize=_KEPT)
-def _in_little_memory(text: str) -> Pattern | _Refusal | None:
+def _in_little_memory(text: str) -> Pattern | _InvalidPattern | None:
     """As `_known`; None for one that takes more."""
     if len(text) > _LONGEST:
-        return _Refusal("expression too large", 0)
+        return _InvalidPattern("expression too large", 0)
     known = _compiled(text, _MEMORY)
-    return None if isinstance(known, _Refusal) and _TOO_LARGE in known.message else known
+    return None if isinstance(known, _InvalidPattern) and _TOO_LARGE in known.message else known
 
 
 @lru_cache(maxsize=_KEPT_OF_LARGE)
-def _in_more_memory(text: str) -> Pattern | _Refusal:
+def _in_more_memory(text: str) -> Pattern | _InvalidPattern:
     """As `_known`."""
     return _compiled(text, _MEMORY_OF_LARGE)
 
 
-def _compiled(text: str, memory: int) -> Pattern | _Refusal:
+def _compiled(text: str, memory: int) -> Pattern | _InvalidPattern:
     try:
         rewritten = _rewritten(text)
         if len(rewritten) > _LONGEST_REWRITTEN or len(_CLASS.findall(rewritten)) > _MOST_CLASSES:
-            return _Refusal("expression too large", _LARGE)
+            return _InvalidPattern("expression too large", _LARGE)
         pattern = Pattern(rewritten, memory)
     except ValueError as error:
-        return _Refusal(str(error), 0)
+        return _InvalidPattern(str(error), 0)
     except re2.error as error:
         (message,) = error.args
         said = message.decode() if isinstance(message, bytes) else str(message)
-        return _Refusal(said, MOST_INSTRUCTIONS if _TOO_LARGE in said else 0)
-    return _Refusal(f"expression nests too deeply: `{text}`", pattern.size) if nests_too_deeply(text) else pattern
+        return _InvalidPattern(said, MOST_INSTRUCTIONS if _TOO_LARGE in said else 0)
+    return (
+        _InvalidPattern(f"expression nests too deeply: `{text}`", pattern.size) if nests_too_deeply(text) else pattern
+    )
 
 
 class PatternBudget:

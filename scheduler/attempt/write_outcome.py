@@ -171,10 +171,10 @@ def _is_recent(logged: _Logged, now: float) -> bool:
 
 
 class Denials:
-    """The kinds that the log has named in the last minute."""
+    """The kinds that the log has named in the last minute. logger: the name of the one that writes."""
 
-    def __init__(self, log: logging.Logger = _LOG) -> None:
-        self._log = log
+    def __init__(self, logger: str = __name__) -> None:
+        self._logger = logger
         self._logged: dict[str, _Logged] = {}
 
     def __len__(self) -> int:
@@ -187,7 +187,7 @@ class Denials:
             logged.more += 1
             return
         more = f" ({logged.more} more since the last message)" if logged and logged.more else ""
-        self._log.warning("%s%s", message, more)
+        logging.getLogger(self._logger).warning("%s%s", message, more)
         self._logged = {name: one for name, one in self._logged.items() if _is_recent(one, now)}
         self._logged[kind] = _Logged(now)
 

@@ -46,16 +46,16 @@ from scheduler.terminal_text import printable
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What a gate is for. effect: what becomes of it where the gate is off. number: of the things that have it.
-
-    several: their plural, where it is no `s` more.
-    """
+    """What a gate is for."""
 
     gate: str
     effect: str
+    """What becomes of it where the gate is off."""
     thing: str
     number: Callable[[Inventory], int]
+    """Of the things that have it."""
     several: str = ""
+    """Their plural, where it is no `s` more."""
 
 
 def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:

@@ -423,7 +423,7 @@ class _VerbServer:
         self.idle_s = served.idle_s
         self.room = served.most_bytes
         self.under_way = dict.fromkeys(served.verbs, 0)
-        self._rejections = Denials(_LOG)
+        self._rejections = Denials(__name__)
 
     def __call__(self) -> CallConnection:
         return CallConnection(self)

@@ -175,7 +175,7 @@ def _connections() -> type[ssl.SSLObject]:
     """The class of the connections of one listening socket."""
 
     class AcceptedConnection(_TlsConnection):
-        rejections = Denials(_LOG)
+        rejections = Denials(__name__)
 
     return AcceptedConnection
 
