@@ -42,7 +42,16 @@ def planned_call(
 class Dispatch:
     """Runs a call of one of several overloads, and charges its cost."""
 
-    __slots__ = ("_beside", "_cost", "_known", "_result_cost", "_takes_aggregates", "_takes_pattern", "invoke")
+    __slots__ = (
+        "_beside",
+        "_cost",
+        "_finds_all",
+        "_known",
+        "_result_cost",
+        "_takes_aggregates",
+        "_takes_pattern",
+        "invoke",
+    )
 
     def __init__(self, overloads: Sequence[Overload], known: PatternBudget | None = None) -> None:
         self.invoke = invocation(overloads) if known is None else _of_underlying(overloads[0])
@@ -51,6 +60,7 @@ class Dispatch:
         self._result_cost = _result_cost(overloads)
         self._takes_aggregates = _takes_aggregates(overloads)
         self._takes_pattern = overloads[0].takes_pattern
+        self._finds_all = overloads[0].function == "findAll"
         self._known = known
 
     def run(self, frame: Frame, *arguments: Value) -> Value:
@@ -59,7 +69,8 @@ class Dispatch:
             for argument in arguments:
                 frame.spend_elements(argument)
         if self._takes_pattern:
-            frame.spend_search(_underlying(arguments[0]), _underlying(arguments[PATTERN]), self._known)
+            text, pattern = _underlying(arguments[0]), _underlying(arguments[PATTERN])
+            frame.spend_search(text, pattern, self._known, finds_all=self._finds_all)
         for work in self._beside:
             frame.spend_beside(work(arguments))
         if self._result_cost is not None:

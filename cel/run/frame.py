@@ -137,23 +137,24 @@ class Frame:
         if before // WORK_PER_POLL != self.beside // WORK_PER_POLL:
             self._poll()
 
-    def spend_search(self, text: Value, pattern: Value, known: PatternBudget | None) -> None:
+    def spend_search(self, text: Value, pattern: Value, known: PatternBudget | None, *, finds_all: bool) -> None:
         """Counts a search before it is made, with compiling its pattern. Raises Cancelled, EvalAbortedError.
 
         known: the constant patterns of the expression, if this is one of them.
         """
         if not isinstance(text, str) or not isinstance(pattern, str):
             return
+        if known is None:
+            if self.patterns is None:
+                self.patterns = PatternBudget()
+            known = self.patterns
         try:
-            if known is None:
-                if self.patterns is None:
-                    self.patterns = PatternBudget()
-                self.patterns.spend(pattern)
+            known.spend(pattern)
             compiled = compile_pattern(pattern)
         except ValueError:
             return  # the call itself reports it
-        anew = 0 if known is None or not known.is_large else WORK_OF_AN_INSTRUCTION * compiled.size
-        self.spend_beside(anew + compiled.work_on(text))
+        anew = WORK_OF_AN_INSTRUCTION * compiled.size if known.is_large else 0
+        self.spend_beside(anew + compiled.work_on(text, finds_all=finds_all))
 
 
 Evaluate: TypeAlias = Callable[[Frame], Value]

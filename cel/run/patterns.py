@@ -154,6 +154,7 @@ _TOO_LARGE: Final = "pattern too large"  # in RE2's words
 
 _MOST_STEPS: Final = 2**24  # bytes of text times instructions, of one call, which nothing interrupts: at most 0.1 s
 _FREE_STEPS: Final = 2**12
+_WORK_OF_A_MATCH: Final = 5
 _STEPS_OF_WORK: Final = 2**5  # where RE2 has no memory to learn the text, each step takes 6 nanoseconds
 
 _TOKEN = re.compile(
@@ -213,10 +214,12 @@ class Pattern:
             re2.purge()  # it keeps the last 128 itself, whatever memory they have
         self.size: int = self._program.programsize
 
-    def work_on(self, text: str) -> int:
-        """What a search takes at most."""
-        steps = len(text) * self.size
-        return 0 if steps <= _FREE_STEPS else steps // _STEPS_OF_WORK
+    def work_on(self, text: str, *, finds_all: bool) -> int:
+        """What a search takes at most; each match may begin another one, of all that comes after it."""
+        length = len(text) if text.isascii() else len(text.encode())
+        searches = length + 1 if finds_all else 1
+        steps = min(length * self.size * searches, _MOST_STEPS)
+        return _WORK_OF_A_MATCH * (searches - 1) + (0 if steps <= _FREE_STEPS else steps // _STEPS_OF_WORK)
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches anywhere."""
