@@ -31,7 +31,8 @@ def failure(snapshot: Snapshot, attempt: NodeAttempt, claim: Claim, alternative:
     """What fails first on the device: a selector, its node selector, or what a feature cannot work out."""
     device = attempt.view.devices[position]
     for source, number, expression in selectors_of(snapshot.classes[alternative.class_name], alternative):
-        if problem := snapshot.selectors.error(expression, device):
+        fails = snapshot.selectors.select(expression, attempt.view, attempt.is_cancelled).errors >> position & 1
+        if fails and (problem := snapshot.selectors.error(expression, device, attempt.is_cancelled)):
             owner = source if source.startswith("class") else f"claim {claim}, {source}"
             return f"{owner}: selector #{number} on device {device.id}: {problem}"
     try:

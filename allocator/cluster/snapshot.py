@@ -119,6 +119,12 @@ def selectors_of(device_class: DeviceClass, alternative: Alternative) -> Iterato
 Answers = dict[Hashable, tuple[bool | None, int]]
 """By what an expression reads of a device: whether it is selected, None if it fails; and how much work that was."""
 
+_COSTLY: Final = 10_000
+"""Work of an evaluation that is not done again to say why it failed."""
+
+_MOST_ERRORS: Final = 256
+"""Of such that are remembered."""
+
 LEAST_WORK: Final = 64
 """Of the answers about a slice; those that were no more are not remembered with their work."""
 
@@ -163,13 +169,14 @@ class Selectors:
     kept: how many selections are remembered now.
     """
 
-    __slots__ = ("_environment", "_known", "_slices", "kept")
+    __slots__ = ("_costly_errors", "_environment", "_known", "_slices", "kept")
 
     def __init__(self, environment: cel.Environment) -> None:
         self.kept = 0
         self._environment = environment
         self._known: dict[str, _KnownAnswers] = {}
         self._slices: set[int] = set()
+        self._costly_errors: dict[tuple[str, Hashable], str] = {}  # by expression and what it reads
 
     def select(
         self,
@@ -220,14 +227,18 @@ class Selectors:
         except cel.CompileError:
             return cel.WORK_OF_A_CHARACTER * len(expression)
 
-    def error(self, expression: str, device: Device) -> str:
-        """Why the expression fails on the device; empty if it does not."""
+    def error(self, expression: str, device: Device, is_cancelled: Callable[[], bool] = lambda: False) -> str:
+        """Why the expression fails on the device; empty if it does not. Raises Cancelled."""
         try:
-            cel.compile(expression, self._environment).evaluate(device)
+            program = cel.compile(expression, self._environment)
+            known = self._costly_errors.get((expression, _read_key(program.reads).of(device)))
+            if known is not None:
+                return known
+            program.evaluate(device, is_cancelled)
         except cel.CompileError as error:
             return f"CEL compile error: {error}"
         except cel.EvalError as error:
-            return f"CEL runtime error: {error}{_hint(str(error), device)}"
+            return _runtime_error(error, device)
         return ""
 
     def forget(self, slice_: Slice) -> None:
@@ -285,7 +296,7 @@ class Selectors:
         for position, device in enumerate(devices[:1] if is_one_for_all else devices):
             key = None if is_one_for_all else read.of(device)
             if key not in answers:
-                answers[key] = _answer(program, device, is_cancelled)
+                answers[key] = self._answer(expression, program, device, is_cancelled)
             answer, work = answers[key]
             if key not in asked:
                 asked.add(key)
@@ -299,13 +310,24 @@ class Selectors:
             matches, errors = matches * every, errors * every
         return _shared(matches, errors) if matches or errors else NOTHING
 
+    def _answer(
+        self, expression: str, program: cel.Program, device: Device, is_cancelled: Callable[[], bool]
+    ) -> tuple[bool | None, int]:
+        """Whether the device is selected, None if the selector fails on it; and the work. Raises Cancelled."""
+        if is_cancelled():
+            raise Cancelled("cancelled before a selector was evaluated")
+        verdict, work = program.judge(device, is_cancelled)
+        if not isinstance(verdict, cel.EvalError):
+            return verdict is True, work
+        if work > _COSTLY:
+            if len(self._costly_errors) >= _MOST_ERRORS:
+                del self._costly_errors[next(iter(self._costly_errors))]
+            self._costly_errors[expression, _read_key(program.reads).of(device)] = _runtime_error(verdict, device)
+        return None, work
 
-def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> tuple[bool | None, int]:
-    """Whether the device is selected, None if the selector fails on it; and the work. Raises Cancelled."""
-    if is_cancelled():
-        raise Cancelled("cancelled before a selector was evaluated")
-    verdict, work = program.judge(device, is_cancelled)
-    return None if isinstance(verdict, cel.EvalError) else verdict is True, work
+
+def _runtime_error(error: cel.EvalError, device: Device) -> str:
+    return f"CEL runtime error: {error}{_hint(str(error), device)}"
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from cel.values.numbers import text_of_double
 from cel.values.values import ABSENT, MAX_UINT, MISSING, List, Map, Optional, Uint, Value, type_of
 
 COST_LIMIT: Final = 1_000_000  # per evaluation, as in kube-scheduler and the API server
+MOST_BESIDE: Final = 2**23  # work in one evaluation
 MOST_ELEMENTS: Final = 2**23  # of all aggregates that calls process in one evaluation
 ITERATIONS_PER_POLL: Final = 256  # between two polls of `is_cancelled`: well below a millisecond
 WORK_PER_POLL: Final = 4096  # of a call, or elements of its arguments: it is not made without such a poll
@@ -32,6 +33,7 @@ class Frame:
     """
 
     __slots__ = (
+        "_polled_at",
         "beside",
         "beyond",
         "cost",
@@ -52,6 +54,7 @@ class Frame:
         self.stops_early = device.on_demand  # both came with 1.38
         self.is_cancelled = is_cancelled
         self.iterations = 0
+        self._polled_at = 0
         self.cost = 0
         self.beyond = 0
         self.beside = 0
@@ -91,10 +94,11 @@ class Frame:
     def iterate(self) -> None:
         """Counts an iteration of a loop. Raises Cancelled."""
         self.iterations += 1
-        if self.iterations % ITERATIONS_PER_POLL == 0:
+        if self.iterations % ITERATIONS_PER_POLL == 0 or self.cost - self._polled_at > WORK_PER_POLL:
             self._poll()
 
     def _poll(self) -> None:
+        self._polled_at = self.cost
         if self.is_cancelled is not None and self.is_cancelled():
             raise Cancelled("cancelled while an expression was evaluated")
 
@@ -134,6 +138,8 @@ class Frame:
         """Counts work of a call that its cost leaves out. Raises Cancelled."""
         before = self.beside
         self.beside += work
+        if self.beside > MOST_BESIDE:
+            raise EvalAbortedError("operation cancelled: work that the cost leaves out, of some two seconds")
         if before // WORK_PER_POLL != self.beside // WORK_PER_POLL:
             self._poll()
 

@@ -153,7 +153,7 @@ _MOST_CLASSES: Final = 256  # of Unicode, each up to a thousand ranges: RE2 read
 _TOO_LARGE: Final = "pattern too large"  # in RE2's words
 
 _MOST_STEPS: Final = 2**24  # bytes of text times instructions, of one call, which nothing interrupts: at most 0.1 s
-_FREE_STEPS: Final = 2**12
+_FREE_STEPS: Final = 2**11
 _WORK_OF_A_MATCH: Final = 5
 _STEPS_OF_WORK: Final = 2**5  # where RE2 has no memory to learn the text, each step takes 6 nanoseconds
 

@@ -440,8 +440,8 @@ def test_search_stops_as_soon_as_nobody_wants_its_answer() -> None:
 
     def is_cancelled() -> bool:
         asked.append(None)
-        return len(asked) == 5
+        return len(asked) == 6
 
     with pytest.raises(Cancelled, match="cancelled after 4 steps"):
         allocate(a_snapshot(a_slice(*devices(8))), a_node(), [a_claim(a_request(count=8))], is_cancelled=is_cancelled)
-    assert len(asked) == 5
+    assert len(asked) == 6

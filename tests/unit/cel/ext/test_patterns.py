@@ -141,6 +141,25 @@ def test_search_counts_as_the_work_that_it_may_be(call: str) -> None:
     assert work(60, "b") < 10 * least
 
 
+@pytest.mark.parametrize(
+    "call",
+    ["y.findAll('c?').size() < 0", "y.matches('[ab]{900}c')", "y.find('c|d|e|f') == 'c'", "y.split('b').size() < 0"],
+)
+def test_calls_of_an_evaluation_come_between_looks_at_the_time(call: str) -> None:
+    """However few loops they are in: looks come after a few milliseconds, and all of them are some seconds at most."""
+    looks = [0]
+    calls = "||".join([call] * 60)
+    text = "ab" * 300
+    program = cel.compile(f"['{text}'].exists(x, [{', '.join(['x'] * 100)}].exists(y, {calls})) || true")
+
+    def is_cancelled() -> bool:
+        looks[0] += 1
+        return False
+
+    worked = program.judge(DEVICE, is_cancelled)
+    assert looks[0] >= worked.work // 100_000 > 10
+
+
 def test_search_that_is_work_begins_with_a_look_at_the_time() -> None:
     looks = []
 
