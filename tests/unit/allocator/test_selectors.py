@@ -93,6 +93,32 @@ def test_error_text_is_made_on_demand() -> None:
     assert selectors.error(BROKEN, a_slice(GOOD).devices[0]).startswith("CEL compile error: ")
 
 
+COSTLY = "lists.range(90).all(a, lists.range(90).all(b, a + b >= 0))"
+
+
+def test_costly_selector_is_not_evaluated_again_to_say_why_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are those before it, which do not fail."""
+    again: list[str] = []
+    evaluate = cel.Program.evaluate
+
+    def counted(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> bool:
+        again.append(program.source)
+        return evaluate(program, device, is_cancelled)
+
+    monkeypatch.setattr(cel.Program, "evaluate", counted)
+    members = [a_device("a"), a_device("b")]
+    for last, is_again in ((f"{COSTLY} && {OK}", False), (OK, True)):
+        claim = a_claim(a_request("r", 1, COSTLY, f"{COSTLY} || {OK}", last))
+        with pytest.raises(InvalidClaim, match=r"selector #2 on device .*/a: CEL runtime error: no such key: ok"):
+            decide(a_snapshot(a_slice(*members)), claim)
+        assert again == [last] * is_again
+
+
+def test_looking_for_an_error_ends_with_the_time() -> None:
+    with pytest.raises(cel.Cancelled):
+        Selectors(cel.V1_37).error(f"{COSTLY} && {OK}", a_slice(FAILING).devices[0], lambda: True)
+
+
 def test_selectors_are_evaluated_as_the_release_does() -> None:
     """Without the gate for list attributes, 1.36 cannot even look at a device that has one."""
     slice_ = a_slice(a_device("x", {"tags": strings("a", "b")}))
