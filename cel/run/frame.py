@@ -159,7 +159,7 @@ class Frame:
             compiled = compile_pattern(pattern)
         except ValueError:
             return  # the call itself reports it
-        anew = WORK_OF_AN_INSTRUCTION * compiled.size if known.is_large else 0
+        anew = compiled.compiling if known.is_large else 0
         self.spend_beside(anew + compiled.work_on(text, finds_all=finds_all))
 
 

@@ -199,9 +199,12 @@ _COMPOSED: Final = {
 
 
 class Pattern:
-    """A compiled pattern. size: in instructions. Searches raise EvalAbortedError if the text is too long for it."""
+    """A compiled pattern. size: in instructions. compiling: the work that this is.
 
-    __slots__ = ("_program", "size")
+    Searches raise EvalAbortedError if the text is too long for it.
+    """
+
+    __slots__ = ("_program", "compiling", "size")
 
     def __init__(self, text: str, memory: int = _MEMORY) -> None:
         options = re2.Options()
@@ -213,6 +216,7 @@ class Pattern:
         finally:
             re2.purge()  # it keeps the last 128 itself, whatever memory they have
         self.size: int = self._program.programsize
+        self.compiling = WORK_OF_AN_INSTRUCTION * max(self.size, _LEAST)
 
     def work_on(self, text: str, *, finds_all: bool) -> int:
         """What a search takes at most; each match may begin another one, of all that comes after it."""
