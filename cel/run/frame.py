@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NoReturn, TypeAlias, final
 
 from cel.device import BoundDevice
 from cel.errors import Cancelled, EvalAbortedError, EvalError, bare
-from cel.run.patterns import WORK_OF_AN_INSTRUCTION, PatternBudget, compile_pattern
+from cel.run.patterns import WORK_OF_AN_INSTRUCTION, Pattern, PatternBudget, known_pattern
 from cel.stack import on_own_stack, with_room
 from cel.values.numbers import text_of_double
 from cel.values.values import ABSENT, MAX_UINT, MISSING, List, Map, Optional, Uint, Value, type_of
@@ -154,13 +155,12 @@ class Frame:
             if self.patterns is None:
                 self.patterns = PatternBudget()
             known = self.patterns
-        try:
+        with suppress(ValueError):  # the call itself reports an invalid pattern
             known.spend(pattern)
-            compiled = compile_pattern(pattern)
-        except ValueError:
-            return  # the call itself reports it
-        anew = compiled.compiling if known.is_large else 0
-        self.spend_beside(anew + compiled.work_on(text, finds_all=finds_all))
+        compiled = known_pattern(pattern)
+        anew = WORK_OF_AN_INSTRUCTION * compiled.compiled if known.is_large else 0
+        search = compiled.work_on(text, finds_all=finds_all) if isinstance(compiled, Pattern) else 0
+        self.spend_beside(anew + search)
 
 
 Evaluate: TypeAlias = Callable[[Frame], Value]

@@ -199,12 +199,12 @@ _COMPOSED: Final = {
 
 
 class Pattern:
-    """A compiled pattern. size: in instructions. compiling: the work that this is.
+    """A compiled pattern. size: in instructions. compiled: as many as compile in the time that it takes.
 
     Searches raise EvalAbortedError if the text is too long for it.
     """
 
-    __slots__ = ("_program", "compiling", "size")
+    __slots__ = ("_program", "compiled", "size")
 
     def __init__(self, text: str, memory: int = _MEMORY) -> None:
         options = re2.Options()
@@ -216,7 +216,7 @@ class Pattern:
         finally:
             re2.purge()  # it keeps the last 128 itself, whatever memory they have
         self.size: int = self._program.programsize
-        self.compiling = WORK_OF_AN_INSTRUCTION * max(self.size, _LEAST)
+        self.compiled = max(self.size, _read_in(text))
 
     def work_on(self, text: str, *, finds_all: bool) -> int:
         """What a search takes at most; each match may begin another one, of all that comes after it."""
@@ -265,54 +265,59 @@ def compile_pattern(text: str) -> Pattern:
     Differs from kube-scheduler: patterns for which RE2 takes more than 8 MiB, or of more than 10,240 characters, are
     rejected.
     """
-    compiled = _known(text)
+    compiled = known_pattern(text)
     if isinstance(compiled, Pattern):
         return compiled
     raise ValueError(f"error parsing regexp: {compiled.message}")
 
 
-class _InvalidPattern(NamedTuple):
-    """Why a pattern does not compile. size: instructions in whose time that is seen."""
+class InvalidPattern(NamedTuple):
+    """Why a pattern does not compile. compiled: as of `Pattern`, until that is seen."""
 
     message: str
-    size: int
+    compiled: int
 
 
-def _known(text: str) -> Pattern | _InvalidPattern:
+def _read_in(text: str) -> int:
+    """Instructions that compile in the time in which RE2 reads the pattern, whatever it makes of it."""
+    return _LEAST + 3 * len(text) + 128 * len(_CLASS.findall(text))
+
+
+def known_pattern(text: str) -> Pattern | InvalidPattern:
     """The compiled pattern, or why there is none."""
     return _in_little_memory(text) or _in_more_memory(text)
 
 
 @lru_cache(maxsize=_KEPT)
-def _in_little_memory(text: str) -> Pattern | _InvalidPattern | None:
-    """As `_known`; None for one that takes more."""
+def _in_little_memory(text: str) -> Pattern | InvalidPattern | None:
+    """As `known_pattern`; None for one that takes more."""
     if len(text) > _LONGEST:
-        return _InvalidPattern("expression too large", 0)
+        return InvalidPattern("expression too large", 0)
     known = _compiled(text, _MEMORY)
-    return None if isinstance(known, _InvalidPattern) and _TOO_LARGE in known.message else known
+    return None if isinstance(known, InvalidPattern) and _TOO_LARGE in known.message else known
 
 
 @lru_cache(maxsize=_KEPT_OF_LARGE)
-def _in_more_memory(text: str) -> Pattern | _InvalidPattern:
-    """As `_known`."""
+def _in_more_memory(text: str) -> Pattern | InvalidPattern:
+    """As `known_pattern`."""
     return _compiled(text, _MEMORY_OF_LARGE)
 
 
-def _compiled(text: str, memory: int) -> Pattern | _InvalidPattern:
+def _compiled(text: str, memory: int) -> Pattern | InvalidPattern:
     try:
         rewritten = _rewritten(text)
         if len(rewritten) > _LONGEST_REWRITTEN or len(_CLASS.findall(rewritten)) > _MOST_CLASSES:
-            return _InvalidPattern("expression too large", _LARGE)
+            return InvalidPattern("expression too large", _LARGE)
         pattern = Pattern(rewritten, memory)
     except ValueError as error:
-        return _InvalidPattern(str(error), 0)
+        return InvalidPattern(str(error), _read_in(text))
     except re2.error as error:
         (message,) = error.args
         said = message.decode() if isinstance(message, bytes) else str(message)
-        return _InvalidPattern(said, MOST_INSTRUCTIONS if _TOO_LARGE in said else 0)
-    return (
-        _InvalidPattern(f"expression nests too deeply: `{text}`", pattern.size) if nests_too_deeply(text) else pattern
-    )
+        return InvalidPattern(said, MOST_INSTRUCTIONS if _TOO_LARGE in said else _read_in(rewritten))
+    if nests_too_deeply(text):
+        return InvalidPattern(f"expression nests too deeply: `{text}`", pattern.compiled)
+    return pattern
 
 
 class PatternBudget:
@@ -335,14 +340,14 @@ class PatternBudget:
     @property
     def is_large(self) -> bool:
         """Whether the patterns are so many, or so large, that each evaluation may have to compile them again."""
-        return self.spent + _LEAST * len(self._seen) > _LARGE
+        return self.spent > _LARGE
 
     def spend(self, text: str) -> None:
         """Compiles a pattern; raises EvalAbortedError beyond the limit, ValueError as `compile_pattern`."""
         if text in self._seen:
             return
         self._seen.add(text)
-        self._left -= _known(text).size
+        self._left -= known_pattern(text).compiled
         if self._left < 0:
             raise EvalAbortedError(
                 f"operation cancelled: regular expressions of more than {MOST_INSTRUCTIONS} instructions in all"

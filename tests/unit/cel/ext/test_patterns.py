@@ -204,6 +204,13 @@ def test_nobody_else_keeps_what_is_compiled() -> None:
     assert re2._Regexp._make.cache_info().currsize == 0
 
 
+@pytest.mark.parametrize("pattern", ["a|" * 3_000, "(?:" * 1_200, r"\\\\pL" * 200 + ")"])
+def test_pattern_counts_for_what_it_takes_to_read_it(pattern: str) -> None:
+    """Also where it is invalid, or a small program."""
+    program = cel.compile(f'[1, 2].all(i, "a".matches("{pattern}" + device.driver) || true) || true')
+    assert program.judge(DEVICE).work > 40_000
+
+
 @pytest.mark.parametrize("pattern", [r"\pL" * 300, "a" * 10_241, "(?:a?){1000}" * 800, "a{1000}" * 1000])
 def test_pattern_that_is_large_to_read_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="too large"):
