@@ -86,8 +86,13 @@ def check_metadata(fields: MetadataFields, *, is_namespaced: bool, findings: Fin
         findings.error("metadata.name", fields.get("name"), problem)
     _check_namespace(fields.get("namespace") or "", is_namespaced=is_namespaced, findings=findings)
     check_labels(fields, "metadata", findings)
-    for error in finalizer_errors(fields.get("finalizers") or ()):
+    finalizers = fields.get("finalizers") or ()
+    for error in finalizer_errors(finalizers):
         findings.error(error.path, error.value, error.message)
+    for position, finalizer in enumerate(finalizers):  # of other groups' kinds they may lack it
+        if finalizer and "/" not in finalizer and finalizer not in _STANDARD:
+            message = f"must have a domain, such as example.com/{finalizer}"
+            findings.error(f"metadata.finalizers[{position}]", finalizer, message)
 
 
 def check_template_metadata(fields: MetadataFields, path: str, findings: Findings) -> None:
@@ -104,9 +109,6 @@ def finalizer_errors(finalizers: Sequence[str]) -> Iterator[FieldError]:
     for position, finalizer in enumerate(finalizers):
         if problem := names.label_key(finalizer):
             yield FieldError(f"metadata.finalizers[{position}]", finalizer or None, problem)
-        elif "/" not in finalizer and finalizer not in _STANDARD:
-            message = f"must have a domain, such as example.com/{finalizer}"
-            yield FieldError(f"metadata.finalizers[{position}]", finalizer, message)
     if {_ORPHAN, _FOREGROUND} <= set(finalizers):
         yield FieldError("metadata.finalizers", finalizers, f"must not have both {_ORPHAN} and {_FOREGROUND}")
 

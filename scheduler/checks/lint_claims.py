@@ -301,16 +301,25 @@ UNSHAREABLE_CLAIM = Check(
 
 
 def _unused_claim(manifests: Manifests) -> Iterator[Observation]:
-    features = manifests.features
-    counts = features.has(NODE_ALLOCATABLE_RESOURCES) and not features.release.unused_mappings_refuse
-    if counts and any(device.node_allocatable for device in manifests.devices):
-        return  # it may be for what its devices take from the node, which counts for the pod
     for checked in manifests.pods:
         used = {name for container in checked.pod.containers for name in container.claims}
         for number, entry in enumerate(checked.pod.claims if checked.pod.containers else ()):
-            if entry.name not in used:
+            if entry.name not in used and not _counts_for_pod(manifests, manifests.named(checked.pod, entry)):
                 text = f"no container uses the claim {entry.name}"
                 yield Observation(checked.subject, text, f"{checked.path}.resourceClaims[{number}]")
+
+
+def _counts_for_pod(manifests: Manifests, claim: Claim | None) -> bool:
+    """Whether the claim may be for what its devices take from the node, which counts for the pod as of 1.37."""
+    features = manifests.features
+    if claim is None or not features.has(NODE_ALLOCATABLE_RESOURCES) or features.release.unused_mappings_refuse:
+        return False
+    classes = {one.name: one.selectors for one in manifests.classes}
+    asked = [
+        (*classes.get(way.class_name, ()), *way.selectors) for request in claim.requests for way in request.alternatives
+    ]
+    expressions = [tuple(one or "" for one in selectors) for selectors in asked]
+    return any(device.node_allocatable for one in expressions for device in manifests.passing(one))
 
 
 UNUSED_CLAIM = Check(

@@ -45,6 +45,7 @@ _CHECKED = frozenset(
         "ResourceClaimTemplate",
         "DeviceTaintRule",
         "Pod",
+        "PodGroup",
         "CompositePodGroup",
     }
 )

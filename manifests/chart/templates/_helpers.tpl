@@ -257,18 +257,18 @@ resources: {{ toYaml .resources | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{- /* Refuses a configuration of kube-scheduler in which it does not allocate itself, as it does with mode advisory. */ -}}
+{{- /* Refuses a configuration of kube-scheduler in which it does not allocate itself, as it does with mode advisory. The first
+extender is this chart's. */ -}}
 {{- define "dra.requireAdvisory" -}}
-{{- range $number, $extender := .extenders }}
 {{- range $verb := list "bindVerb" "preemptVerb" }}
-{{- if get $extender $verb }}
-{{- fail (printf "extender.kubeScheduler.config.extenders.%d.%s: not with mode advisory: take what `dra extender config --mode advisory` writes" $number $verb) }}
-{{- end }}
+{{- if get (first $.extenders | default dict) $verb }}
+{{- fail (printf "extender.kubeScheduler.config.extenders.0.%s: not with mode advisory: take what `dra extender config --mode advisory` writes" $verb) }}
 {{- end }}
 {{- end }}
 {{- range $number, $profile := .profiles }}
-{{- range (dig "plugins" "multiPoint" "disabled" list $profile) }}
-{{- if eq .name "DynamicResources" }}
+{{- $points := (($profile.plugins | default dict).multiPoint | default dict) }}
+{{- range ($points.disabled | default list) }}
+{{- if has .name (list "DynamicResources" "*") }}
 {{- fail (printf "extender.kubeScheduler.config.profiles.%d.plugins.multiPoint.disabled: DynamicResources allocates with mode advisory" $number) }}
 {{- end }}
 {{- end }}

@@ -493,8 +493,11 @@ def test_kube_scheduler_that_does_not_allocate_is_refused_with_an_advisory_exten
     values["kubeScheduler"] = {"config": {"extenders": extenders}}
     with pytest.raises(HelmError, match=r"profiles.0.plugins.multiPoint.disabled: DynamicResources allocates"):
         helm.rendered({"extender": values})
-    values["kubeScheduler"]["config"]["profiles"] = [{"schedulerName": "dra-kube-scheduler"}]
-    assert helm.rendered({"extender": values})
+    of_others = {"urlPrefix": "https://other.example", "bindVerb": "bind", "preemptVerb": "preempt"}
+    values["kubeScheduler"]["config"]["extenders"] = [*extenders, of_others]
+    for plugins in (None, {}, {"multiPoint": None}, {"multiPoint": {"disabled": None}}):
+        values["kubeScheduler"]["config"]["profiles"] = [{"schedulerName": "dra-kube-scheduler", "plugins": plugins}]
+        assert helm.rendered({"extender": values})
 
 
 def mounted(objects: Objects, name: str) -> dict[str, Any]:
