@@ -19,7 +19,7 @@ from allocator.features.list_type_attributes import Incomparable, Token, is_list
 from allocator.gates import CONSUMABLE_CAPACITY, LIST_TYPE_ATTRIBUTES, Features
 from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Claim, Constraint, Device, JointConstraint
-from allocator.outcome import Budget, InvalidClaim
+from allocator.outcome import JOINED, Budget, InvalidClaim
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Rule, Trail
 from cel.cache import LruCache
 
@@ -439,7 +439,7 @@ def joint_rules_of(
     """The rules of what holds over several claims, each once. Raises InvalidClaim."""
     rules: dict[JointConstraint, tuple[Constraint, AttributeRule]] = {}
     for joint in dict.fromkeys(one for claim in claims for one in claim.joint):
-        names = ", ".join(str(claim) for claim in claims if joint in claim.joint)
+        names = JOINED.join(str(claim) for claim in claims if joint in claim.joint)
         ((constraint, rule),) = rules_of((joint.constraint,), names, attempt)
         rule.count(joint.values)
         rules[joint] = constraint, rule

@@ -74,11 +74,16 @@ class AllBlocked:
     refusals: tuple[DeviceRefusal, ...]
 
 
+JOINED = ", "
+"""Between the names of claims that one constraint is over."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConstraintUnmet:
     """Requests have enough candidates, but not under the named constraint.
 
-    best: the largest number of devices that satisfied it, of `wanted`.
+    claim: its name, or those of several, with JOINED between them. best: the largest number of devices that satisfied
+    it, of `wanted`.
     """
 
     claim: str

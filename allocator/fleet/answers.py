@@ -13,6 +13,7 @@ from allocator.fleet.nodes import FleetNode, FleetNodes, NodeGroup
 from allocator.limits import Bindings
 from allocator.model import Claim, Device, DeviceClass, PoolID
 from allocator.outcome import (
+    JOINED,
     AllBlocked,
     Cause,
     ConstraintUnmet,
@@ -119,7 +120,8 @@ def _renamed_cause(cause: Cause, names: Mapping[str, str]) -> Cause:
         case AllBlocked(claim, request, total, refusals):
             return AllBlocked(names[claim], request, total, refusals)
         case ConstraintUnmet(claim, constraint, requests, wanted, best):
-            return ConstraintUnmet(names[claim], constraint, requests, wanted, best)
+            joint = JOINED.join([names[one] for one in claim.split(JOINED)])
+            return ConstraintUnmet(joint, constraint, requests, wanted, best)
         case NotTogether(claims, requests, wanted, left):
             return NotTogether(tuple(names[claim] for claim in claims), requests, wanted, left)
         case PoolNotWhole(claim, request):

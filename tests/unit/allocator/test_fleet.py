@@ -9,8 +9,18 @@ from allocator.explain.text import OPERATOR, node_text
 from allocator.fleet.alike import SPARE, fingerprint_of
 from allocator.fleet.fleet import Fleet
 from allocator.memo import LEAST_CHANGES
-from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
-from allocator.outcome import Allocated, NotEnough, Refused
+from allocator.model import (
+    Claim,
+    Constraint,
+    CounterConsumption,
+    CounterSet,
+    JointConstraint,
+    Node,
+    Reach,
+    Slice,
+    Taint,
+)
+from allocator.outcome import Allocated, ConstraintUnmet, NotEnough, Refused
 from allocator.policies import policy_of
 from cel import Cancelled
 from cel.values.quantity import Quantity
@@ -356,6 +366,18 @@ def test_refusal_of_another_claim_of_the_question_names_that_claim() -> None:
         wanted = a_claim(a_request(count=3), name=name)
         for number in range(2):
             assert f"default/{name}" in str(fleet.refusal([wanted], number))
+
+
+def test_refusal_of_a_constraint_over_several_claims_names_those_of_the_question() -> None:
+    fleet = a_fleet(alike(2), 2)
+    joint = (JointConstraint(Constraint(match_attribute=f"{DRIVER}/none")),)
+    for name in ("first", "second"):
+        wanted = [replace(a_claim(a_request(), name=f"{name}-{part}"), joint=joint) for part in "ab"]
+        for number in range(2):
+            outcome = fleet.refusal(wanted, number)
+            assert isinstance(outcome, Refused)
+            assert isinstance(outcome.cause, ConstraintUnmet)
+            assert outcome.cause.claim == f"default/{name}-a, default/{name}-b"
 
 
 def test_refusals_count_devices_and_only_that_of_one_node_names_them() -> None:
