@@ -18,6 +18,7 @@ from allocator.memo import deciding, exact, is_exactly, values_of
 from allocator.model import TRAITS, Claim, Device, DeviceClass, Node, Request, Slice
 from allocator.outcome import Allocated, AllocationError, Budget
 from allocator.policies.contract import FIRST_FIT, Policy
+from cel import Cancelled
 
 # Nodes are alike in three strengths. Each is a number that alike nodes share, and each overlooks more:
 #
@@ -185,8 +186,8 @@ class Projection:
         self._by_node: dict[int, int] = {}
         self._by_slice: dict[int, int] = {}
 
-    def of(self, node: NodeAsItIs) -> int:
-        """The same for nodes that are read alike; INVALID if their pools cannot be determined.
+    def of(self, node: NodeAsItIs, is_cancelled: Callable[[], bool] = lambda: False) -> int:
+        """The same for nodes that are read alike; INVALID if their pools cannot be determined. Raises Cancelled.
 
         Cost: O(devices of slices with fingerprints not seen before).
         """
@@ -194,21 +195,23 @@ class Projection:
             return INVALID
         projected = self._by_node.get(node.fingerprint)
         if projected is None:
-            projected = self._by_node[node.fingerprint] = self._project(node.node, node.pools)
+            projected = self._by_node[node.fingerprint] = self._project(node.node, node.pools, is_cancelled)
         return projected
 
-    def _project(self, node: Node, pools: Iterable[Pool]) -> int:
+    def _project(self, node: Node, pools: Iterable[Pool], is_cancelled: Callable[[], bool]) -> int:
         tokens: list[Hashable] = [_of_node(node)]
         for pool in pools:
             tokens.append((bool(pool.missing), bool(pool.contradiction)))
-            tokens.extend([self._of_slice(slice_, node) for slice_ in pool.slices])
+            tokens.extend([self._of_slice(slice_, node, is_cancelled) for slice_ in pool.slices])
             tokens.append(_counted_elsewhere(pool))
         return _number(self._numbers, tuple(tokens))
 
-    def _of_slice(self, slice_: Slice, node: Node) -> int:
+    def _of_slice(self, slice_: Slice, node: Node, is_cancelled: Callable[[], bool]) -> int:
         fingerprint = self._fingerprints.of_slice(slice_, node)
         projected = self._by_slice.get(fingerprint)
         if projected is None:
+            if is_cancelled():
+                raise Cancelled("cancelled before the devices of a slice were read")
             local = _reached(slice_, node) if slice_.reach.per_device else None
             rest = self._fingerprints.of_devices.rest_of(fingerprint, slice_)
             read = tuple([self._reads.of(device) for device in slice_.devices]) if self._reads.of_attributes else ()
@@ -392,11 +395,20 @@ def rank_of(claims: Sequence[Claim], allocated: Allocated) -> int:
 
 
 def reads_of(
-    snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[str], limiting: Sequence[str] = ()
+    snapshot: Snapshot,
+    claims: Sequence[Claim],
+    by_policy: Sequence[str],
+    limiting: Sequence[str],
+    is_cancelled: Callable[[], bool],
 ) -> ReadKey:
-    """What selectors, constraints, features, the policy and limits (by their expressions) read of a device."""
+    """What selectors, constraints, features, the policy and limits (by their expressions) read of a device.
+
+    Raises Cancelled.
+    """
     programs = []
     for expression in (*expressions_of(snapshot, claims), *limiting):
+        if is_cancelled():
+            raise Cancelled("cancelled before a selector was compiled")
         try:
             programs.append(cel.compile(expression, snapshot.features.environment).reads)
         except cel.CompileError:
@@ -472,15 +484,17 @@ class Counting:
 class Countings:
     """Which slices count for one question, on each kind of node that it tells apart."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - as many as a decision is made with
         self,
         fingerprints: Fingerprints,
         snapshot: Snapshot,
         question: DeviceQuestion,
         policy: Policy,
         budget_steps: int,
+        is_cancelled: Callable[[], bool],
     ) -> None:
-        read = reads_of(snapshot, question.claims, policy.reads, question.limiting)
+        read = reads_of(snapshot, question.claims, policy.reads, question.limiting, is_cancelled)
+        self._is_cancelled = is_cancelled
         self._as_read = fingerprints.projection(read)
         self._of_values = fingerprints.projection(_values_read_of(question.claims, policy.reads))
         self._policy = policy
@@ -500,7 +514,7 @@ class Countings:
 
     def known(self, node: NodeAsItIs) -> Counting | None:
         """The counting of the node; None if it is forgotten, or the node's pools cannot be determined."""
-        return self._by_projection.get(self._as_read.of(node))
+        return self._by_projection.get(self._as_read.of(node, self._is_cancelled))
 
     def of(
         self, node: NodeAsItIs, snapshot: Snapshot, question: DeviceQuestion, is_cancelled: Callable[[], bool]
@@ -511,7 +525,7 @@ class Countings:
         """
         if node.pools is None:
             return None
-        projected = self._as_read.of(node)
+        projected = self._as_read.of(node, is_cancelled)
         counting = self._by_projection.get(projected)
         if counting is None:
             counting = self._by_projection[projected] = self._distinguished(node, snapshot, question, is_cancelled)
@@ -525,7 +539,7 @@ class Countings:
             distinguished = _distinctions(snapshot, view, question, is_cancelled, budget)
         except AllocationError:
             return self._new(node, snapshot, question, is_cancelled)
-        key = self._of_values.of(node), distinguished
+        key = self._of_values.of(node, is_cancelled), distinguished
         counting = self._by_distinctions.get(key)
         if counting is None:
             counting = self._by_distinctions[key] = self._new(node, snapshot, question, is_cancelled)

@@ -168,7 +168,8 @@ class AnswerCache:
     def _new(self, question: DeviceQuestion) -> Answers:
         snapshot, claims = self._current.value, question.claims
         decider = self._decider
-        countings = Countings(self._nodes.fingerprints, snapshot, question, decider.policy, decider.budget_steps)
+        fingerprints, steps = self._nodes.fingerprints, decider.budget_steps
+        countings = Countings(fingerprints, snapshot, question, decider.policy, steps, decider.is_cancelled)
         texts = (*expressions_of(snapshot, claims), *question.limiting)
         return Answers(question.classes, countings, sum(map(len, texts)))
 
@@ -328,19 +329,24 @@ class HardwareKinds:
     Of no use when classes have changed or fingerprints were reassigned.
     """
 
-    def __init__(self, nodes: FleetNodes, snapshot: Snapshot, question: DeviceQuestion) -> None:
+    def __init__(
+        self, nodes: FleetNodes, snapshot: Snapshot, question: DeviceQuestion, is_cancelled: Callable[[], bool]
+    ) -> None:
         self._nodes = nodes
+        self._is_cancelled = is_cancelled
         self._fingerprints = nodes.fingerprints
         self._question = question  # keeps the classes, whose identities are part of its key
         self._seen: Mapping[str, DeviceClass] = {}
-        self._projection = self._fingerprints.projection(reads_of(snapshot, question.claims, (), question.limiting))
+        self._projection = self._fingerprints.projection(
+            reads_of(snapshot, question.claims, (), question.limiting, is_cancelled)
+        )
 
     def of(self, number: int) -> tuple[Hashable, int]:
         """Equal for nodes with devices that agree in all that is read, whatever is in use; of these kinds alone.
 
         Cost: O(devices) for devices that are not like any that were seen before.
         """
-        return self, self._projection.of(self._nodes[number])
+        return self, self._projection.of(self._nodes[number], self._is_cancelled)
 
     def are_current(self, snapshot: Snapshot) -> bool:
         """Whether they are those of the same claims now. Cost: O(requests), where classes are others or limits hold."""

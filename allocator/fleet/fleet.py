@@ -263,7 +263,8 @@ class Fleet:
             return last[1]
         question = self._answers.question_of_kinds(claims)
         key = question.key, self._nodes.renumbered
-        kinds = self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question))
+        is_cancelled = self._decider.is_cancelled
+        kinds = self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question, is_cancelled))
         self._kinds_asked_last = claims, kinds
         return kinds
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+import cel
 from allocator.allocate import allocate
 from allocator.bits import bits
 from allocator.explain.text import OPERATOR, node_text
@@ -366,6 +367,37 @@ def test_refusal_of_another_claim_of_the_question_names_that_claim() -> None:
         wanted = a_claim(a_request(count=3), name=name)
         for number in range(2):
             assert f"default/{name}" in str(fleet.refusal([wanted], number))
+
+
+@pytest.mark.parametrize(("selectors", "slices"), [(40, 1), (1, 40)])
+def test_a_look_at_the_time_comes_before_each_selector_is_compiled_and_each_slice_read(
+    selectors: int, slices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Selectors may be a megabyte for each claim, and devices have thousands of amounts."""
+    done: list[str] = []
+    compile_ = cel.compile
+
+    def compiled(text: str, environment: cel.Environment) -> cel.Program:
+        done.append("work")
+        return compile_(text, environment)
+
+    def is_cancelled() -> bool:
+        done.append("look")
+        return False
+
+    monkeypatch.setattr(cel, "compile", compiled)
+    own = [
+        a_slice(
+            a_device(f"d{n}", capacity={"c": str(n + 1)}), name=f"s{n}", slice_count=slices, reach=on_node(name_of(0))
+        )
+        for n in range(slices)
+    ]
+    fleet = Fleet(a_snapshot(*own), [a_node(name_of(0))], is_cancelled=is_cancelled)
+    texts = [f"device.driver != '{number}'" for number in range(selectors)]
+    fleet.choose([a_claim(a_request("r", 1, *texts))], fleet.all)
+    assert done.count("look") >= selectors + slices
+    compiled_first = [at for at, what in enumerate(done) if what == "work"][: selectors - 1]
+    assert all(done[at - 1] == "look" for at in compiled_first)
 
 
 def test_refusal_of_a_constraint_over_several_claims_names_those_of_the_question() -> None:
