@@ -79,6 +79,7 @@ class Dispatch:
         frame.cost += 1 if self._cost is cost_once else self._cost(arguments)
         if frame.cost > frame.limit:
             frame.stop(frame.cost - before)
+        frame.poll_by_cost()
         try:
             return self.invoke(*arguments)
         except EvalAbortedError:

@@ -95,7 +95,14 @@ class Frame:
     def iterate(self) -> None:
         """Counts an iteration of a loop. Raises Cancelled."""
         self.iterations += 1
-        if self.iterations % ITERATIONS_PER_POLL == 0 or self.cost - self._polled_at > WORK_PER_POLL:
+        if self.iterations % ITERATIONS_PER_POLL == 0:
+            self._poll()
+        else:
+            self.poll_by_cost()
+
+    def poll_by_cost(self) -> None:
+        """Looks at the time if much was charged since the last time. Raises Cancelled."""
+        if self.cost - self._polled_at > WORK_PER_POLL:
             self._poll()
 
     def _poll(self) -> None:
@@ -127,8 +134,9 @@ class Frame:
         The reference has no such limit: its cost counts the elements of a list, but not those of nested ones.
         """
         if type(value) is List or isinstance(value, Map):
+            before = self.elements_left
             self.elements_left -= value.weight
-            if value.weight > WORK_PER_POLL:
+            if before // WORK_PER_POLL != self.elements_left // WORK_PER_POLL:
                 self._poll()
             if self.elements_left < 0:
                 raise EvalAbortedError(

@@ -171,6 +171,25 @@ def test_no_call_that_is_much_work_is_made_once_the_caller_has_cancelled(call: s
     assert asked == [False, False, True]
 
 
+@pytest.mark.parametrize("call", ["a == b", "a.l == b.l", "sets.contains([a], [b])", "b in [a, a]"])
+def test_looks_at_the_time_come_between_comparisons_of_lists(call: str) -> None:
+    """However small each of them is, and though there is no loop."""
+    looks = [0]
+
+    def is_cancelled() -> bool:
+        looks[0] += 1
+        return False
+
+    parts = {"a": "[lists.range(700)]", "b": "[lists.range(699) + [-1]]"}
+    if "." in call.partition("(")[0]:
+        parts = {name: f"{{'l': {part}}}" for name, part in parts.items()}
+    many = " || ".join([call] * 200)
+    cel.compile(f"[{parts['a']}].exists(a, [{parts['b']}].exists(b, {many} || false)) || true").judge(
+        DEVICE, is_cancelled
+    )
+    assert looks[0] > 50
+
+
 @pytest.mark.parametrize("inner", ["t.split('').size() > 0", "t.findAll('(a|xx)*?').size() > 0"])
 def test_call_that_is_aborted_is_as_much_work_as_an_evaluation_may_be(inner: str) -> None:
     judged = cel.compile(doubled(inner, 16)).judge(DEVICE)
