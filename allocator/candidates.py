@@ -126,6 +126,7 @@ def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]
 def _cover(
     attempt: NodeAttempt, constraint: Constraint, rule: AttributeRule, requests: Sequence[Sequence[Candidates]]
 ) -> None:
+    attempt.look_at_time()
     attempt.budget.charge(len(attempt.view.devices) * _WORK_OF_AN_ATTRIBUTE)
     rule.cover(requests, partial(_covers, constraint))
 

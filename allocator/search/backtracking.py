@@ -314,6 +314,8 @@ class Search:
         groups: list[_Contenders] = []
         for alternatives in self.requests[number:]:
             every = [_Contenders.of(candidates) for candidates in alternatives]
+            if self._efforts is not None and self.terms.is_cancelled():  # there is much to look at
+                raise Cancelled(f"cancelled after {self.steps} steps")
             self._charge_each(every)
             if self.steps > self.terms.budget_steps:
                 return False  # not known: the search ends before its next step

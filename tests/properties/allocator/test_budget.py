@@ -340,6 +340,21 @@ def test_no_attempt_works_long_without_a_look_at_the_time(kind: str) -> None:
     assert max(later - before for before, later in pairwise([*looks, total])) < MOST_CALLS_BETWEEN_LOOKS < total
 
 
+def test_looks_at_the_time_come_between_constraints() -> None:
+    """Before the search: of each claim, each constraint is held against all devices."""
+    members = [a_device(f"d{n:03}", {f"a{at}": n for at in range(30)}) for n in range(128)]
+    constraints = [distinct(f"{DRIVER}/a{at}") for at in range(30)]
+    claims = [a_claim(a_request("r", 2), name=name, constraints=constraints) for name in ("a", "b", "c", "d")]
+    looks = [0]
+
+    def is_cancelled() -> bool:
+        looks[0] += 1
+        return False
+
+    allocate(a_snapshot(a_slice(*members)), a_node(), claims, is_cancelled=is_cancelled, budget_steps=0)
+    assert looks[0] >= len(claims) * len(constraints)
+
+
 def test_ordinary_claims_pay_nothing_for_their_selectors() -> None:
     members = [a_device(f"d{n:03}", {"number": n}) for n in range(128)]
     claim = a_claim(*(a_request(f"r{n}", 1, f"device.attributes['{DRIVER}'].number >= {n}") for n in range(8)))
