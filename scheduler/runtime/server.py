@@ -12,7 +12,7 @@ import logging
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol, cast
@@ -466,7 +466,12 @@ class _VerbServer:
 
     def admit(self, head: Head, connection: CallConnection) -> "_VerbCall":
         """The call of a verb. Raises RefusedCall."""
-        self._check_client(connection.transport)
+        try:
+            self._check_client(connection.transport)
+        except RefusedCall as problem:
+            with suppress(RefusedCall):  # at another path it is no call of a verb
+                self.served.called(self._verb_at(head.path), problem.status, 0.0)
+            raise
         name = self._verb_at(head.path)
         verb = self.served.verbs[name]
         if head.method != "POST":

@@ -140,6 +140,7 @@ def test_client_that_may_not_call_is_answered_once_and_read_no_more(
 ) -> None:
     """However many calls it sends at once: answering all of them would keep everybody else waiting."""
     call = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+    counted: list[tuple[str, int]] = []
 
     async def use(url: str) -> None:
         where = urlsplit(url)
@@ -152,8 +153,10 @@ def test_client_that_may_not_call_is_answered_once_and_read_no_more(
         assert await ask(url, context=site.client()) == ANSWERED
         assert (await ask(url, context=site.client("somebody")))[0] == 403
 
-    run(loop, served(CLIENT), use, Certificates(site.files))
+    server = served(CLIENT, called=lambda verb, status, _: counted.append((verb, status)))
+    run(loop, server, use, Certificates(site.files))
     assert len(caplog.records) == 1
+    assert counted == [("filter", 403)] * path.endswith("filter") + [("filter", 200), ("filter", 403)]
 
 
 @LOOPS
