@@ -66,7 +66,6 @@ from allocator.outcome import (
 from allocator.policies.contract import FIRST_FIT, Policy, score_of, search_by
 from allocator.search.backtracking import Answer, BudgetSpent, Poisoned, Search, Terms
 from allocator.search.rules import Candidates, Choice, Pick, Stage
-from cel import Cancelled
 
 BUDGET_STEPS: Final = 500_000
 """Steps that one attempt may take by default: about five seconds, for any request.
@@ -167,8 +166,7 @@ def _answer(  # noqa: PLR0913 - an attempt, and on which terms
     policy: Policy,
 ) -> Outcome:
     if not problem.may_end and problem.short() is not None:
-        if terms.is_cancelled():
-            raise Cancelled("cancelled before the search")
+        attempt.look_at_time()
         return Refused(_cause(problem, attempt, claims), 0, snapshot.features)
     try:
         answer = search_by(policy, attempt, problem.requests, terms)

@@ -494,7 +494,6 @@ class Countings:
         is_cancelled: Callable[[], bool],
     ) -> None:
         read = reads_of(snapshot, question.claims, policy.reads, question.limiting, is_cancelled)
-        self._is_cancelled = is_cancelled
         self._as_read = fingerprints.projection(read)
         self._of_values = fingerprints.projection(_values_read_of(question.claims, policy.reads))
         self._policy = policy
@@ -512,9 +511,9 @@ class Countings:
         self._by_projection.clear()
         self._by_distinctions.clear()
 
-    def known(self, node: NodeAsItIs) -> Counting | None:
-        """The counting of the node; None if it is forgotten, or the node's pools cannot be determined."""
-        return self._by_projection.get(self._as_read.of(node, self._is_cancelled))
+    def known(self, node: NodeAsItIs, is_cancelled: Callable[[], bool]) -> Counting | None:
+        """The counting of the node; None if it is forgotten, or its pools cannot be determined. Raises Cancelled."""
+        return self._by_projection.get(self._as_read.of(node, is_cancelled))
 
     def of(
         self, node: NodeAsItIs, snapshot: Snapshot, question: DeviceQuestion, is_cancelled: Callable[[], bool]

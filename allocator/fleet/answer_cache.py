@@ -142,7 +142,7 @@ class AnswerCache:
     def known_on(self, answers: Answers, node: FleetNode) -> TypedMemo | None:
         """What was worked out of the claims on nodes between which they do not distinguish; None if it is forgotten."""
         assert node.pools is not None, "a node without pools is able to allocate nothing"
-        return self._known_of(answers.countings.known(node))
+        return self._known_of(answers.countings.known(node, self._decider.is_cancelled))
 
     def _known_of(self, counting: Counting | None) -> TypedMemo | None:
         return self._known.get(counting, 1, TypedMemo) if counting else None

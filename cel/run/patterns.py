@@ -278,6 +278,9 @@ class InvalidPattern(NamedTuple):
     compiled: int
 
 
+_TOO_LONG: Final = InvalidPattern("expression too large", _LEAST)
+
+
 def _read_in(text: str) -> int:
     """Instructions that compile in the time in which RE2 reads the pattern, whatever it makes of it."""
     return _LEAST + 3 * len(text) + 128 * len(_CLASS.findall(text))
@@ -285,14 +288,14 @@ def _read_in(text: str) -> int:
 
 def known_pattern(text: str) -> Pattern | InvalidPattern:
     """The compiled pattern, or why there is none."""
+    if len(text) > _LONGEST:
+        return _TOO_LONG
     return _in_little_memory(text) or _in_more_memory(text)
 
 
 @lru_cache(maxsize=_KEPT)
 def _in_little_memory(text: str) -> Pattern | InvalidPattern | None:
     """As `known_pattern`; None for one that takes more."""
-    if len(text) > _LONGEST:
-        return InvalidPattern("expression too large", 0)
     known = _compiled(text, _MEMORY)
     return None if isinstance(known, InvalidPattern) and _TOO_LARGE in known.message else known
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.bits import bits
+from allocator.cluster.snapshot import selectors_of
 from allocator.explain.selector_operands import GuiltyOperands
 from allocator.explain.text import summary
 from allocator.fleet.fleet import Fleet
@@ -314,12 +315,14 @@ def _counts_for_pod(manifests: Manifests, claim: Claim | None) -> bool:
     features = manifests.features
     if claim is None or not features.has(NODE_ALLOCATABLE_RESOURCES) or features.release.unused_mappings_refuse:
         return False
-    classes = {one.name: one.selectors for one in manifests.classes}
+    classes = {one.name: one for one in manifests.classes}
     asked = [
-        (*classes.get(way.class_name, ()), *way.selectors) for request in claim.requests for way in request.alternatives
+        tuple(expression for _, _, expression in selectors_of(classes[way.class_name], way))
+        for request in claim.requests
+        for way in request.alternatives
+        if way.class_name in classes
     ]
-    expressions = [tuple(one or "" for one in selectors) for selectors in asked]
-    return any(device.node_allocatable for one in expressions for device in manifests.passing(one))
+    return any(device.node_allocatable for expressions in asked for device in manifests.passing(expressions))
 
 
 UNUSED_CLAIM = Check(
