@@ -148,7 +148,9 @@ class Frame:
         before = self.beside
         self.beside += work
         if self.beside > MOST_BESIDE:
-            raise EvalAbortedError("operation cancelled: work that the cost leaves out, of some two seconds")
+            raise EvalAbortedError(
+                "operation cancelled: calls such as searches take too long"
+            )
         if before // WORK_PER_POLL != self.beside // WORK_PER_POLL:
             self._poll()
 

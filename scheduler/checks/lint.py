@@ -257,7 +257,8 @@ def _selectors_beyond_gates(manifests: Manifests) -> Iterator[Observation]:
 
 
 def _dropped(subject: ObjectName, field: str, gate: str) -> Observation:
-    message = f"{field}: is dropped, because {gate} is off, and without it the object is invalid"
+    turned_on = f"--feature-gates {gate}=true turns it on"
+    message = f"{field}: is dropped, because {gate} is off ({turned_on}), and without it the object is invalid"
     return Observation(subject, message, field)
 
 

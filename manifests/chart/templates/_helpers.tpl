@@ -261,7 +261,7 @@ resources: {{ toYaml .resources | nindent 2 }}
 extender is this chart's. */ -}}
 {{- define "dra.requireAdvisory" -}}
 {{- range $verb := list "bindVerb" "preemptVerb" }}
-{{- if get (first $.extenders | default dict) $verb }}
+{{- if get (first ($.extenders | default list) | default dict) $verb }}
 {{- fail (printf "extender.kubeScheduler.config.extenders.0.%s: not with mode advisory: take what `dra extender config --mode advisory` writes" $verb) }}
 {{- end }}
 {{- end }}
