@@ -148,9 +148,7 @@ class Frame:
         before = self.beside
         self.beside += work
         if self.beside > MOST_BESIDE:
-            raise EvalAbortedError(
-                "operation cancelled: calls such as searches take too long"
-            )
+            raise EvalAbortedError("operation cancelled: calls such as searches take too long")
         if before // WORK_PER_POLL != self.beside // WORK_PER_POLL:
             self._poll()
 
