@@ -199,7 +199,7 @@ class PolicyFailed(AllocationError):
 
 
 WORK_OF_A_STEP: Final = 50
-"""Devices, values and amounts read that count as one step; a fifth of a microsecond each."""
+"""Devices, values and amounts read that count as one step; a quarter of a microsecond at most."""
 
 FREE_STEPS: Final = 10_000
 """What an attempt may do before its search without using up its budget: far more than usual claims need."""

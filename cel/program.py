@@ -123,7 +123,7 @@ class _Compiled(ABC):
 class Worked(NamedTuple):
     """What an evaluation has found, a value or an error, and the work that it was.
 
-    Work is the cost and what the cost leaves out, in units of about a fifth of a microsecond.
+    Work is the cost and what the cost leaves out, in units of a quarter of a microsecond at most.
     """
 
     found: Value

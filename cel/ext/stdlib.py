@@ -56,6 +56,7 @@ from cel.values.types import (
 )
 from cel.values.values import Duration, Optional, Timestamp, Value, size_of, type_of
 
+_WORK_OF_A_ZONE: Final = 100  # a name that is asked for the first time is looked up in a folder
 _A: Final = parameter("A")
 _B: Final = parameter("B")
 _COMPARED_ONCE: Final = frozenset(type_.name for type_ in (CIDR, IP, NAMED_FORMAT, QUANTITY, SEMVER, URL))
@@ -499,7 +500,13 @@ def _both_accessors(
     return [
         Overload(function, f"timestamp_to_{id_}", (TIMESTAMP,), INT, implementation=in_utc, member=True),
         Overload(
-            function, f"timestamp_to_{id_}_with_tz", (TIMESTAMP, STRING), INT, implementation=in_zone, member=True
+            function,
+            f"timestamp_to_{id_}_with_tz",
+            (TIMESTAMP, STRING),
+            INT,
+            implementation=in_zone,
+            member=True,
+            beside=lambda _: _WORK_OF_A_ZONE,
         ),
     ]
 

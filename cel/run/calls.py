@@ -65,6 +65,7 @@ class Dispatch:
 
     def run(self, frame: Frame, *arguments: Value) -> Value:
         """Makes the call, and charges its cost."""
+        frame.calls += 1
         if self._takes_aggregates:
             for argument in arguments:
                 frame.spend_elements(argument)

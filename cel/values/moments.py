@@ -37,6 +37,7 @@ _UNITS: Final = {
 }
 _NUMBER_AND_UNIT: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]+)")
 _OFFSET: Final = re.compile(r"([+-]?[0-9]+):([+-]?[0-9]+)")
+_LONGEST_ZONE_NAME: Final = 64  # characters; the database has 32
 _ZONE_NAME: Final = re.compile(r"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+)*", re.ASCII)
 
 
@@ -224,7 +225,10 @@ def _zone_offset(zone: str, seconds: int) -> int:
     if zone in ("", "UTC", "Local"):  # a scheduler's own zone must not change an answer
         return 0
     moment = _DAY_ZERO + dt.timedelta(seconds=_within_calendar(seconds))
-    offset = moment.astimezone(_zone(zone)).utcoffset()
+    known = _zone(zone) if len(zone) <= _LONGEST_ZONE_NAME and _ZONE_NAME.fullmatch(zone) else None
+    if known is None:
+        raise EvalError(f"unknown time zone {zone[:64]}")
+    offset = moment.astimezone(known).utcoffset()
     assert offset is not None
     return int(offset.total_seconds())
 
@@ -251,14 +255,13 @@ def _fixed_offset(offset_s: int) -> int:
     return offset_s
 
 
-@lru_cache(maxsize=64)
-def _zone(name: str) -> zoneinfo.ZoneInfo:
-    if not _ZONE_NAME.fullmatch(name):
-        raise EvalError(f"unknown time zone {name[:64]}")
+@lru_cache(maxsize=1024)  # there are some 600, and each is a file to read
+def _zone(name: str) -> zoneinfo.ZoneInfo | None:
+    """The zone of a name; None if there is none."""
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise EvalError(f"unknown time zone {name[:64]}") from None
+        return None
 
 
 def _not_convertible(type_name: str) -> EvalError:

@@ -1,7 +1,7 @@
 """However an expression spends its cost, it looks at the time again and again."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from types import FrameType
 
@@ -18,6 +18,7 @@ TEXT = "ab" * 300
 LOOPS = 60  # fewer than the iterations after which a loop looks at the time whatever is in it
 CALLS = 8
 MOST_CALLS_BETWEEN_LOOKS = 250_000
+MOST_CALLS_OF_WORK = 8
 
 OPERATORS = {"_+_": "+", "_-_": "-", "_*_": "*", "_/_": "/", "_%_": "%", "_==_": "==", "_<_": "<", "@in": " in "}
 
@@ -41,7 +42,14 @@ def values_of(type_: Type) -> Sequence[str]:
     return VALUES.get(type_.kind) or (OTHERS.get(type_, "dyn(y)"), "y")
 
 
-def call_of(overload: Overload) -> str:
+SMALL = {Kind.STRING: ("y", "'a'"), Kind.BYTES: ("b'a'",), Kind.LIST: ("[y, y]", "[1, 2]")}
+
+
+def small_values_of(type_: Type) -> Sequence[str]:
+    return SMALL.get(type_.kind) or values_of(type_)
+
+
+def call_of(overload: Overload, values_of: Callable[[Type], Sequence[str]] = values_of) -> str:
     """A call of the overload, with different arguments."""
     name, values = overload.function, [values_of(one) for one in overload.parameters]
     arguments = [several[number % len(several)] for number, several in enumerate(values)]
@@ -52,17 +60,17 @@ def call_of(overload: Overload) -> str:
     return f"{name}({', '.join(arguments)})"
 
 
-def compiled(call: str) -> cel.Program | None:
+def compiled(call: str, text: str = TEXT) -> cel.Program | None:
     """The call many times in a row in short loops; None if no such call compiles."""
     body = " || ".join([f"dyn({call}) == dyn(0)"] * CALLS)
     try:
-        return cel.compile(f"['{TEXT}'].exists(x, [{', '.join(['x'] * LOOPS)}].exists(y, {body})) || true", cel.V1_38)
+        return cel.compile(f"['{text}'].exists(x, [{', '.join(['x'] * LOOPS)}].exists(y, {body})) || true", cel.V1_38)
     except cel.CompileError:
         return None
 
 
-def most_calls_between_looks(program: cel.Program) -> int:
-    """Functions that are called between two looks at the time, Python's own included."""
+def calls_of(program: cel.Program) -> tuple[int, int, int]:
+    """Functions that are called, Python's own included; most of them between two looks at the time; the work."""
     count, last, most = 0, 0, 0
 
     def seen(_frame: FrameType, event: str, _argument: object) -> None:
@@ -77,10 +85,10 @@ def most_calls_between_looks(program: cel.Program) -> int:
     before = sys.getprofile()
     sys.setprofile(seen)
     try:
-        program.judge(DEVICE, look)
+        work = program.judge(DEVICE, look).work
     finally:
         sys.setprofile(before)
-    return max(most, count - last)
+    return count, max(most, count - last), work
 
 
 FUNCTIONS = sorted(declared_in(cel.V1_38).functions)
@@ -94,5 +102,20 @@ def test_whatever_functions_are_called_looks_at_the_time_come_between_them(part:
             program = compiled(call_of(overload))
             if program is not None:
                 tried += 1
-                assert most_calls_between_looks(program) < MOST_CALLS_BETWEEN_LOOKS, call_of(overload)
+                _, between_looks, _ = calls_of(program)
+                assert between_looks < MOST_CALLS_BETWEEN_LOOKS, call_of(overload)
+    assert tried > 10
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_each_small_call_is_charged_for_what_it_calls(part: int) -> None:
+    tried = 0
+    for name in islice(FUNCTIONS, part, None, 8):
+        for overload in declared_in(cel.V1_38).functions[name].overloads:
+            call = call_of(overload, small_values_of)
+            program = compiled(call, "1.2.3-a")
+            if program is not None:
+                tried += 1
+                calls, _, work = calls_of(program)
+                assert calls < MOST_CALLS_OF_WORK * work, call
     assert tried > 10
