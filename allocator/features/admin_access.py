@@ -91,8 +91,11 @@ class Occupation(Rule):
     def fingerprint(self, classes: Classes) -> Hashable:
         """Which devices, and how many of each class, are picked by the present claim, by any, and by both."""
         own, taken, alone = self._own, self._taken, classes.alone
+        either = own | taken
         counts = [
-            ((own & c).bit_count(), (taken & c).bit_count(), (own & taken & c).bit_count()) for c in classes.several
+            (number, (own & c).bit_count(), (taken & c).bit_count(), (own & taken & c).bit_count())
+            for number, c in enumerate(classes.several)
+            if either & c
         ]
         return self._claim, own & alone, taken & alone, tuple(counts)
 

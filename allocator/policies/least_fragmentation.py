@@ -181,20 +181,23 @@ def _costs(whole: Counters, left: Counters, partitions: Sequence[tuple[Counters,
 
     Cost: O(sizes**2 * counters).
     """
+    before = [(takes, number, _times(takes, number, left), _weight(takes, whole)) for takes, number in partitions]
     costs = {}
     for cut, _ in partitions:
         rest = _minus(left, cut)
-        lost = (
-            (takes, _times(takes, number, left) - _times(takes, number - (takes == cut), rest))
-            for takes, number in partitions
+        costs[cut] = sum(
+            [(times - _times(takes, number - (takes == cut), rest)) * weight for takes, number, times, weight in before]
         )
-        costs[cut] = sum(times * _weight(takes, whole) for takes, times in lost)
     return costs
 
 
 def _times(takes: Counters, number: int, left: Counters) -> int:
     """How many of so many partitions of one size can be cut from what is left."""
-    return max(0, min((number, *(amount // taken for taken, amount in zip(takes, left, strict=True) if taken > 0))))
+    most = number
+    for taken, amount in zip(takes, left, strict=True):
+        if taken > 0:
+            most = min(most, amount // taken)
+    return max(0, most)
 
 
 def _weight(takes: Counters, whole: Counters) -> int:

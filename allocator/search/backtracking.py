@@ -10,7 +10,7 @@ No feature is named here; features are rules. What a feature knows of bounds is 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
-from typing import Final, Protocol
+from typing import Final, Protocol, final
 
 from allocator.bits import Mask, bits
 from allocator.outcome import WORK_OF_A_STEP, AllocationError
@@ -324,11 +324,7 @@ class Search:
             if not possible:
                 return True
             # The joint bound: requests whose devices overlap are one group, and so are groups that it connects.
-            contenders = _Contenders.of_one_request(possible)
-            for other in [group for group in groups if group.domain & contenders.domain]:
-                groups.remove(other)
-                contenders = contenders.with_others(other)
-            groups.append(contenders)
+            _Contenders.of_one_request(possible).join(groups)
         together = [(group, group.rules()) for group in groups]
         if self._efforts is not None and not self._may_do(sum(self._efforts.joint_work_of(*one) for one in together)):
             return False
@@ -358,40 +354,55 @@ class Search:
         return RequestFrame(self, number) if number < len(self.requests) else None
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class _Contenders:
     """Requests that could take the same devices. need: how many devices all of them need at least."""
 
-    domain: Mask
-    need: int
-    alternatives: tuple[Candidates, ...]
-    requests: int
+    __slots__ = ("alternatives", "domain", "need", "requests")
+
+    def __init__(self, domain: Mask, need: int, alternatives: list[Candidates]) -> None:
+        self.domain = domain
+        self.need = need
+        self.alternatives = alternatives
+        self.requests = 1
 
     @staticmethod
     def of(candidates: Candidates) -> "_Contenders":
         """One alternative by itself, with what is left to it after the picks made."""
-        domain = candidates.mask
+        domain, slot = candidates.mask, DeviceSlot(candidates, 0)
         for rule in candidates.rules:
-            domain = rule.narrow(DeviceSlot(candidates, 0), domain)
-        return _Contenders(domain, candidates.need, (candidates,), 1)
+            domain = rule.narrow(slot, domain)
+        return _Contenders(domain, candidates.need, [candidates])
 
     @staticmethod
     def of_one_request(alternatives: Sequence["_Contenders"]) -> "_Contenders":
         """The alternatives of a request, of which one is needed."""
+        if len(alternatives) == 1:
+            return alternatives[0]
         domain = 0
         for alternative in alternatives:
             domain |= alternative.domain
-        return _Contenders(
-            domain, min(one.need for one in alternatives), tuple(one.alternatives[0] for one in alternatives), 1
-        )
+        need = min([one.need for one in alternatives])
+        return _Contenders(domain, need, [one.alternatives[0] for one in alternatives])
 
-    def with_others(self, other: "_Contenders") -> "_Contenders":
-        return _Contenders(
-            self.domain | other.domain,
-            self.need + other.need,
-            self.alternatives + other.alternatives,
-            self.requests + other.requests,
-        )
+    def join(self, groups: "list[_Contenders]") -> None:
+        """Join those groups that these requests contend with, which become one, or begin a new one."""
+        first: _Contenders | None = None
+        for group in [group for group in groups if group.domain & self.domain]:
+            if first is None:
+                first = group
+                first._take_in(self)  # noqa: SLF001 - of its own class
+            else:
+                groups.remove(group)
+                first._take_in(group)  # noqa: SLF001
+        if first is None:
+            groups.append(self)
+
+    def _take_in(self, other: "_Contenders") -> None:
+        self.domain |= other.domain
+        self.need += other.need
+        self.alternatives += other.alternatives
+        self.requests += other.requests
 
     def can_have_all(self) -> bool:
         """False if one alternative cannot get its devices even if it is the next to choose."""
@@ -401,7 +412,10 @@ class _Contenders:
         if self.domain.bit_count() < self.need:
             return False
         slot = DeviceSlot(candidates, 0)
-        return all(rule.room(slot, self.domain) >= self.need for rule in candidates.rules)
+        for rule in candidates.rules:  # noqa: SIM110 - all(...) costs more, and this is asked of each request again
+            if rule.room(slot, self.domain) < self.need:
+                return False
+        return True
 
     def rules(self) -> tuple[Rule, ...]:
         return _distinct(rule for candidates in self.alternatives for rule in candidates.rules)

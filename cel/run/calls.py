@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from cel.check.overloads import Overload, cost_once
 from cel.errors import EvalAbortedError, EvalError, bare
-from cel.run.frame import Evaluate, Frame
+from cel.run.frame import WORK_OF_A_FUNCTION, WORK_OF_AN_ERROR, WORK_OF_AN_OPERATOR, Evaluate, Frame
 from cel.run.patterns import PatternBudget
 from cel.syntax.ast import MAP_INSERT, NOT
 from cel.values import types
@@ -50,6 +50,7 @@ class Dispatch:
         "_result_cost",
         "_takes_aggregates",
         "_takes_pattern",
+        "_work",
         "invoke",
     )
 
@@ -62,10 +63,11 @@ class Dispatch:
         self._takes_pattern = overloads[0].takes_pattern
         self._finds_all = overloads[0].function == "findAll"
         self._known = known
+        self._work = WORK_OF_A_FUNCTION if overloads[0].function[0].isalpha() else WORK_OF_AN_OPERATOR
 
     def run(self, frame: Frame, *arguments: Value) -> Value:
         """Makes the call, and charges its cost."""
-        frame.calls += 1
+        frame.calls += self._work
         if self._takes_aggregates:
             for argument in arguments:
                 frame.spend_elements(argument)
@@ -87,6 +89,9 @@ class Dispatch:
             frame.cost = before
             frame.beside += frame.limit  # it was as much as a call may do
             raise
+        except EvalError:
+            frame.calls += WORK_OF_AN_ERROR
+            raise
 
     def _run_for_result(
         self, frame: Frame, cost: Callable[[Sequence[Value], Value], int], arguments: Sequence[Value]
@@ -97,6 +102,7 @@ class Dispatch:
             frame.beside += frame.limit
             raise
         except EvalError as error:
+            frame.calls += WORK_OF_AN_ERROR
             frame.charge(cost(arguments, error))
             raise
         frame.cost += cost(arguments, result)

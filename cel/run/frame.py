@@ -16,8 +16,10 @@ from cel.values.values import ABSENT, MAX_UINT, MISSING, List, Map, Optional, Ui
 COST_LIMIT: Final = 1_000_000  # per evaluation, as in kube-scheduler and the API server
 MOST_BESIDE: Final = 2**23  # work in one evaluation
 MOST_ELEMENTS: Final = 2**23  # of all aggregates that calls process in one evaluation
-WORK_OF_COST: Final = 2  # of a unit: comparing two numbers is one, and takes half a microsecond
-WORK_OF_A_CALL: Final = 16  # besides its cost: one that parses a short URL, or that fails, takes 3 microseconds
+# Besides their costs, which count the sizes of what calls read and make:
+WORK_OF_AN_OPERATOR: Final = 2
+WORK_OF_A_FUNCTION: Final = 16  # to parse a short URL takes 4 microseconds
+WORK_OF_AN_ERROR: Final = 12
 ITERATIONS_PER_POLL: Final = 256  # between two polls of `is_cancelled`: well below a millisecond
 WORK_PER_POLL: Final = 4096  # of a call, or elements of its arguments: it is not made without such a poll
 
@@ -26,9 +28,10 @@ WORK_PER_POLL: Final = 4096  # of a call, or elements of its arguments: it is no
 class Frame:
     """The state of one evaluation, and its cost in the reference's units.
 
-    beyond: of the cost what was refused, and not done. beside: work that the cost leaves out. calls: that were made.
-    stops_early: an operand that fails ends its call, literal or comparison, which then costs nothing but for `==`, `!=`
-    and `!`; before 1.38 the operand beside it was evaluated, too, and the step was charged.
+    beyond: of the cost what was refused, and not done. beside: work that the cost leaves out. calls: the work of calls
+    as such, whatever their size. stops_early: an operand that fails ends its call, literal or comparison, which then
+    costs nothing but for `==`, `!=` and `!`; before 1.38 the operand beside it was evaluated, too, and the step was
+    charged.
 
     slots: the values of the variables of macros, numbered by the planner. elements_left: that calls may still process,
     see `spend_elements`. patterns: that calls may still compile. is_cancelled: polled by loops, and before calls
@@ -88,8 +91,8 @@ class Frame:
         """The cost, and what it leaves out: calls, elements that they processed, patterns that they compiled."""
         compiled = 0 if self.patterns is None else self.patterns.spent
         elements = MOST_ELEMENTS - self.elements_left
-        left_out = self.beside + WORK_OF_A_CALL * self.calls + elements // 4 + WORK_OF_AN_INSTRUCTION * compiled
-        return WORK_OF_COST * min(self.cost - self.beyond, self.limit) + left_out
+        left_out = self.beside + self.calls + elements // 4 + WORK_OF_AN_INSTRUCTION * compiled
+        return min(self.cost - self.beyond, self.limit) + left_out
 
     def _ended(self, error: EvalError) -> EvalError:
         self.slots.clear()  # they may hold it

@@ -13,7 +13,7 @@ from cel.check.overloads import LIST_COST, MAP_COST, MESSAGE_COST, STRING_FACTOR
 from cel.errors import EvalAbortedError, EvalError, bare, no_such_overload
 from cel.ext.stdlib import cost_of_comparison, cost_of_equality
 from cel.run.calls import both
-from cel.run.frame import Evaluate, Frame, costing
+from cel.run.frame import WORK_OF_AN_OPERATOR, Evaluate, Frame, costing
 from cel.values.values import (
     GrowingList,
     GrowingMap,
@@ -129,6 +129,7 @@ def inequality(left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def _equal(frame: Frame, left: Value, right: Value) -> bool:
+    frame.calls += 2 * WORK_OF_AN_OPERATOR  # values of two types take longer
     frame.spend_elements(left)
     frame.spend_elements(right)
     return equal(left, right)
