@@ -50,14 +50,6 @@ class RequestMapping:
     request: str
 
 
-@dataclass(frozen=True, slots=True)
-class Generated:
-    """What the generated claim asks for, by name, and for whom."""
-
-    requests: tuple[CountRequest, ...]
-    mappings: tuple[RequestMapping, ...]
-
-
 def is_extended(resource: str) -> bool:
     """True for a name that a device plugin or a class may stand for; all others are Kubernetes' own."""
     if resource.startswith(CLASS_PREFIX):
@@ -82,7 +74,7 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceCl
     return found
 
 
-def generate(containers: Sequence[Container], classes: Mapping[str, DeviceClass]) -> Generated:
+def generate(containers: Sequence[Container], classes: Mapping[str, DeviceClass]) -> "Generated":
     """The requests of the generated claim for these resources, and which container uses which.
 
     containers: all of the pod, init containers first. classes: of the resources that are given by claim.
@@ -90,70 +82,80 @@ def generate(containers: Sequence[Container], classes: Mapping[str, DeviceClass]
     the sorted names of its requests>`. A plain init container uses those of later containers first; of what the init
     containers still lack, one after the other, the largest amount is one more request, which all of them use.
     """
-    requests: list[CountRequest] = []
-    mappings: list[RequestMapping] = []
-    for resource in sorted(classes):
-        own = _ResourceRequests.of(containers, resource, classes[resource].name)
-        requests += own.requests()
-        mappings += own.mappings()
-    return Generated(tuple(sorted(requests, key=lambda request: request.name)), tuple(mappings))
+    numbers = [{name: number for number, name in enumerate(sorted(one.requests))} for one in containers]
+    by_resource = [_ResourceRequests.of(containers, numbers, name, classes[name].name) for name in sorted(classes)]
+    requests = [request for own in by_resource for request in own.requests()]
+    return Generated(tuple(sorted(requests, key=lambda request: request.name)), by_resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What the generated claim asks for, by name, and for whom."""
+
+    requests: tuple[CountRequest, ...]
+    by_resource: Sequence["_ResourceRequests"]
+
+    def mappings(self) -> tuple[RequestMapping, ...]:
+        """Which container uses which request. Cost: O(containers * requests), so ask if a claim may have so many."""
+        return tuple(mapping for own in self.by_resource for mapping in own.mappings())
 
 
 @dataclass(frozen=True, slots=True)
 class _ResourceRequests:
-    """What one resource adds. lasting: the requests of lasting containers, by position; plain: counts likewise."""
+    """What one resource adds."""
 
     containers: Sequence[Container]
     resource: str
-    class_name: str
     lasting: Mapping[int, CountRequest]
+    """The requests of lasting containers, by position, in this order."""
     plain: Mapping[int, int]
+    """What plain init containers want, likewise."""
+    extra: CountRequest | None
+    """For the largest shortfall of a plain init container, the first of equal ones."""
 
     @staticmethod
-    def of(containers: Sequence[Container], resource: str, class_name: str) -> "_ResourceRequests":
-        wanted = {position: _count(container, resource) for position, container in enumerate(containers)}
-        lasting = {
-            position: CountRequest(_request_name(position, containers[position], resource), class_name, count)
-            for position, count in wanted.items()
-            if count and not containers[position].is_plain_init
-        }
-        plain = {position: n for position, n in wanted.items() if n and containers[position].is_plain_init}
-        return _ResourceRequests(containers, resource, class_name, lasting, plain)
+    def of(
+        containers: Sequence[Container], numbers: Sequence[Mapping[str, int]], resource: str, class_name: str
+    ) -> "_ResourceRequests":
+        """numbers: by container its resources, in the order of their names."""
+
+        def request(position: int, count: int) -> CountRequest:
+            name = f"container-{position}-request-{numbers[position][resource]}"
+            return CountRequest(name, class_name, count)
+
+        lasting: dict[int, CountRequest] = {}
+        plain: dict[int, int] = {}
+        extra: CountRequest | None = None
+        later = 0  # what the lasting containers behind have, as all are read from the last to the first
+        for position, container in reversed(list(enumerate(containers))):
+            if not (count := _count(container, resource)):
+                continue
+            if not container.is_plain_init:
+                lasting[position] = request(position, count)
+                later += count
+                continue
+            plain[position] = count
+            if count > later and (extra is None or count - later >= extra.count):
+                extra = request(position, count - later)
+        in_order = dict(reversed(lasting.items())), dict(reversed(plain.items()))
+        return _ResourceRequests(containers, resource, *in_order, extra)
 
     def requests(self) -> Iterator[CountRequest]:
-        extra = self._extra()
-        if extra:
-            yield extra
+        if self.extra:
+            yield self.extra
         yield from self.lasting.values()
 
     def mappings(self) -> Iterator[RequestMapping]:
         for position, request in self.lasting.items():
             yield self._mapping(position, request)
-        extra = self._extra()
-        for position in self.plain:
-            reused, missing = self._reuse(position)
-            for request in reused:
-                yield self._mapping(position, request)
-            if missing and extra:
-                yield self._mapping(position, extra)
-
-    def _extra(self) -> CountRequest | None:
-        """The request for the largest shortfall of a plain init container, the first of equal ones."""
-        shortfalls = {position: self._reuse(position)[1] for position in self.plain}
-        largest = max(shortfalls, key=shortfalls.__getitem__, default=None)
-        if largest is None or not shortfalls[largest]:
-            return None
-        name = _request_name(largest, self.containers[largest], self.resource)
-        return CountRequest(name, self.class_name, shortfalls[largest])
-
-    def _reuse(self, position: int) -> tuple[list[CountRequest], int]:
-        """The requests of later containers that a plain init container uses, and how many devices it still lacks."""
-        reused, missing = [], self.plain[position]
-        for later, request in self.lasting.items():
-            if later > position and missing > 0:
-                reused.append(request)
-                missing -= request.count
-        return reused, max(missing, 0)
+        for position, count in self.plain.items():
+            missing = count
+            for later, request in self.lasting.items():
+                if later > position and missing > 0:
+                    missing -= request.count
+                    yield self._mapping(position, request)
+            if missing > 0 and self.extra:
+                yield self._mapping(position, self.extra)
 
     def _mapping(self, position: int, request: CountRequest) -> RequestMapping:
         return RequestMapping(self.containers[position].name, self.resource, request.name)
@@ -162,10 +164,6 @@ class _ResourceRequests:
 def _count(container: Container, resource: str) -> int:
     amount = container.requests.get(resource)
     return amount.nanos // _ONE if amount else 0
-
-
-def _request_name(position: int, container: Container, resource: str) -> str:
-    return f"container-{position}-request-{sorted(container.requests).index(resource)}"
 
 
 def _creation(one: DeviceClass) -> datetime:

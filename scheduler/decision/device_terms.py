@@ -4,17 +4,27 @@ The claims that are allocated together keep to it in one search. What others of 
 counts by its values: a match leaves only those that all of them have, and distinct devices have none of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from operator import and_
+from itertools import product
+from operator import and_, or_
 
 from allocator.bits import Mask, bits
 from allocator.constraints import covers, published
 from allocator.features.list_type_attributes import Incomparable, Token, is_list, tokens
 from allocator.fleet.fleet import Fleet
 from allocator.gates import LIST_TYPE_ATTRIBUTES
-from allocator.model import Claim, Constraint, Device, DeviceResult, JointConstraint, PoolID
+from allocator.model import (
+    Allocation,
+    Claim,
+    Constraint,
+    Device,
+    DeviceID,
+    DeviceResult,
+    JointConstraint,
+    PoolID,
+)
 from scheduler.core_v1.group_terms import (
     ANY_REQUEST,
     DISTINCT,
@@ -47,12 +57,22 @@ _OF_DEVICES = (MATCH, DISTINCT)
 
 
 class DeviceTerms:
-    """The constraints of these terms over devices of a fleet."""
+    """The constraints of these terms over devices of a fleet, which stays as it is meanwhile.
 
-    def __init__(self, fleet: Fleet, terms: GroupTerms) -> None:
+    look: called again and again, for the time that a decision has; raises Cancelled.
+    """
+
+    def __init__(self, fleet: Fleet, terms: GroupTerms, look: Callable[[], None]) -> None:
         self._fleet = fleet
-        self.matches = [Constraint(_requests(term), match_attribute=term.attribute) for term in terms.match]
-        self._distinct = [Constraint(_requests(term), distinct_attribute=term.attribute) for term in terms.distinct]
+        self._look = look
+        self.matches = [Constraint(_requests(one), match_attribute=one.attribute) for one in dict.fromkeys(terms.match)]
+        self._distinct = [
+            Constraint(_requests(one), distinct_attribute=one.attribute) for one in dict.fromkeys(terms.distinct)
+        ]
+        self._every = (*self.matches, *self._distinct)
+        self._pools: dict[PoolID, Mapping[str, Device]] = {}
+        self._had: dict[str, tuple[Allocation, Mapping[Constraint, frozenset[Token]]]] = {}
+        """Of an allocated claim, by uid, the values that its devices have in common; all of them for distinct ones."""
 
     @property
     def is_distinct(self) -> bool:
@@ -60,36 +80,56 @@ class DeviceTerms:
         return bool(self._distinct)
 
     def __bool__(self) -> bool:
-        return bool(self.matches or self._distinct)
+        return bool(self._every)
 
     def joined(
         self, pending: Sequence[Claim], others: Iterable[Claim], values: ChosenValues = NO_VALUES
     ) -> list[Claim]:
         """The claims, bound to each other and to what the others have. values: that were chosen for matches."""
-        results = [result for claim in others if claim.allocation for result in claim.allocation.results]
-        joint = [JointConstraint(one, self._values(one, results, values)) for one in (*self.matches, *self._distinct)]
+        self._look()
+        had = [self._values_of(claim, claim.allocation) for claim in others if claim.allocation]
+        joint = [JointConstraint(one, self._values(one, had, values)) for one in self._every]
         return [
             replace(claim, joint=tuple(one for one in joint if _concerns(one.constraint, claim))) for claim in pending
         ]
 
     def _values(
-        self, constraint: Constraint, results: Iterable[DeviceResult], values: ChosenValues
+        self, constraint: Constraint, had: Iterable[Mapping[Constraint, frozenset[Token]]], values: ChosenValues
     ) -> tuple[Token, ...]:
-        name = constraint.match_attribute or constraint.distinct_attribute
-        own = [self._of_result(name, result) for result in results if _covers(constraint, result.request)]
+        self._look()
+        own = {one[constraint] for one in had if constraint in one}
         if constraint.distinct_attribute:
             return tuple(sorted(frozenset[Token]().union(*own), key=str))
-        if name in values:
-            own.append(frozenset({values[name]}))
+        if (name := constraint.match_attribute) in values:
+            own.add(frozenset({values[name]}))
         if not own:
             return ()
         return tuple(sorted(reduce(and_, own), key=str)) or (NOBODYS,)
 
+    def _values_of(self, claim: Claim, allocation: Allocation) -> Mapping[Constraint, frozenset[Token]]:
+        """By constraint, of those that cover one of its devices."""
+        known = self._had.get(claim.uid)
+        if known is None or known[0] is not allocation:
+            known = self._had[claim.uid] = allocation, dict(self._read(allocation))
+        return known[1]
+
+    def _read(self, allocation: Allocation) -> Iterator[tuple[Constraint, frozenset[Token]]]:
+        for constraint in self._every:
+            self._look()
+            name = constraint.match_attribute or constraint.distinct_attribute
+            own = [self._of_result(name, one) for one in allocation.results if _covers(constraint, one.request)]
+            if own:
+                yield constraint, reduce(or_ if constraint.distinct_attribute else and_, own)
+
     def _of_result(self, name: str, result: DeviceResult) -> frozenset[Token]:
         """None for a device that is not published any more."""
-        slices = self._fleet.slices.by_pool.get(PoolID(result.driver, result.pool), ())
-        named = (device for one in slices for device in one.devices if device.name == result.device)
-        return next((self._of_device(name, device) for device in named), frozenset())
+        pool = PoolID(result.driver, result.pool)
+        if pool not in self._pools:
+            slices = self._fleet.slices.by_pool.get(pool, ())
+            # Of several slices that publish a device the first counts.
+            self._pools[pool] = {one.name: one for slice_ in reversed(slices) for one in reversed(slice_.devices)}
+        device = self._pools[pool].get(result.device)
+        return self._of_device(name, device) if device else frozenset()
 
     def _of_device(self, name: str, device: Device) -> frozenset[Token]:
         attribute = published(device, name, self._fleet.features)
@@ -103,25 +143,46 @@ class DeviceTerms:
     def choices(self, nodes: Mask, pending: Iterable[Claim]) -> Iterator[ChosenValues]:
         """The values that devices of these nodes have of the attributes that have to match; one empty choice for none.
 
-        NOBODYS where no device has any: members that ask for no such device may fit. Cost: O(devices of the
-        nodes); as many choices as there are values, of several attributes as combinations.
+        NOBODYS where no device has any: members that ask for no such device may fit. Raises Cancelled. Cost:
+        O(devices of the nodes); of attributes that the same requests have to match as many choices as there are
+        devices that differ in them, of others all combinations.
         """
         claims = list(pending)
-        names = [one.match_attribute for one in self.matches if any(_concerns(one, claim) for claim in claims)]
-        if not names:
+        together: dict[tuple[str, ...], list[str]] = {}
+        for one in self.matches:
+            is_new = all(one.match_attribute not in names for names in together.values())
+            if is_new and any(_concerns(one, claim) for claim in claims):
+                together.setdefault(one.requests, []).append(one.match_attribute)
+        if not together:
             yield NO_VALUES
             return
-        there = {name: self._published_on(name, nodes) or {NOBODYS} for name in dict.fromkeys(names)}
-        choices: list[dict[str, Token]] = [{}]
-        for name, known in there.items():
-            choices = [{**choice, name: value} for choice in choices for value in sorted(known, key=str)]
-        yield from choices
+        devices = list(self._published_on(nodes))
+        for choice in product(*(self._choices_of(names, devices) for names in together.values())):
+            yield {name: value for values in choice for name, value in values.items()}
 
-    def _published_on(self, name: str, nodes: Mask) -> frozenset[Token]:
-        ids = frozenset[object]().union(*(self._fleet.reached_by(self._fleet.node(number)) for number in bits(nodes)))
+    def _choices_of(self, names: Sequence[str], devices: Iterable[Device]) -> list[ChosenValues]:
+        """The values of these attributes that one device has together."""
+        every: set[tuple[Token, ...]] = set()
+        known: dict[str, Token] = {}
+        for device in devices:
+            self._look()
+            own = [self._of_device(name, device) for name in names]
+            known.update((name, min(values, key=str)) for name, values in zip(names, own, strict=True) if values)
+            for values in product(*own):  # a list has many
+                every.add(values)
+                self._look()
+        if not every:
+            return [{name: known.get(name, NOBODYS) for name in names}]
+        in_order = sorted(every, key=lambda values: tuple(map(str, values)))
+        return [dict(zip(names, values, strict=True)) for values in in_order]
+
+    def _published_on(self, nodes: Mask) -> Iterator[Device]:
+        ids: set[DeviceID] = set()
+        for number in bits(nodes):
+            self._look()
+            ids |= self._fleet.reached_by(self._fleet.node(number))
         slices = (one for every in self._fleet.slices.by_pool.values() for one in every)
-        devices = (device for one in slices for device in one.devices if device.id in ids)
-        return frozenset[Token]().union(*(self._of_device(name, device) for device in devices))
+        return (device for one in slices for device in one.devices if device.id in ids)
 
 
 def _requests(term: AttributeTerm) -> tuple[str, ...]:

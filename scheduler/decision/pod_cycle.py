@@ -156,7 +156,9 @@ class PodCycle:
         terms, _ = attribute_terms(pod)
         # Differs from kube-scheduler, which knows of no such thing.
         if terms.attributes and not self.cluster.fleet.features.is_strict:
-            self.pending = DeviceTerms(self.cluster.fleet, terms).joined(self.pending, self.claims)
+            self.pending = DeviceTerms(self.cluster.fleet, terms, self.cluster.time_limit.look).joined(
+                self.pending, self.claims
+            )
 
     # -- the story: refused everywhere, asked, allowed, reached, able, best, allocated
 

@@ -76,6 +76,17 @@ class DecisionTimeLimit:
         by_clock, by_processor = self._ends
         return self._clock() >= by_clock or self._processor() >= by_processor
 
+    def look(self) -> None:
+        """For loops over what users may have many of. Raises Cancelled when it is time to give up."""
+        if self.is_over():
+            raise Cancelled("cancelled: the decision takes too long")
+
+    def until(self, share: float) -> Callable[[], bool]:
+        """Whether that share of the time that is left now is over."""
+        now = self._clock(), self._processor()
+        by_clock, by_processor = (at + share * (end - at) for at, end in zip(now, self._ends, strict=True))
+        return lambda: self._clock() >= by_clock or self._processor() >= by_processor
+
 
 # Decision time by namespace: a namespace with expensive decisions waits while others have pending pods.
 #

@@ -159,9 +159,14 @@ class GroupMembers:
         claims = [self._now(claim) for claim in member.claims]
         cycle = PodCycle(self.cluster, member.pod, claims, member.full, is_member=True)
         if self._terms and cycle.pending:
-            every = (self._now(claim) for other in self.members for claim in other.claims)
-            cycle.pending = self._terms.joined(cycle.pending, (*every, *self._bound), self._values)
+            every = [*map(self._now, self._claims), *self._bound]
+            cycle.pending = self._terms.joined(cycle.pending, every, self._values)
         return cycle
+
+    @cached_property
+    def _claims(self) -> Sequence[Claim]:
+        """Of all members, each once."""
+        return list({claim.uid: claim for member in self.members for claim in member.claims}.values())
 
     def _now(self, claim: Claim) -> Claim:
         holding = self.cluster.claims.holding(claim.uid)

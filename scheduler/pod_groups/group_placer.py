@@ -144,7 +144,7 @@ class _GroupPlacer:
         self._cluster = cluster
         self._group = group
         self._steps = steps
-        self._terms = DeviceTerms(cluster.fleet, group.terms)
+        self._terms = DeviceTerms(cluster.fleet, group.terms, cluster.time_limit.look)
         everywhere = [within] * len(members)
         bound = list(_claims_of(cluster, group.bound))
         self._members = GroupMembers(cluster, members, everywhere, terms=self._terms, bound=bound)
@@ -202,6 +202,7 @@ class _GroupPlacer:
     def _with_values(self, domain: _NodeDomain) -> Iterator[_NodeDomain]:
         claims = (claim for member in self._members.members for claim in member.claims)
         for values in self._terms.choices(domain.nodes, claims):
+            self._steps.take()
             yield replace(domain, values=values)
 
     def _members_in(self, domain: _NodeDomain) -> GroupMembers:

@@ -124,7 +124,7 @@ class ExtendedResources:
         decoded = decode(raw)
         if not isinstance(decoded.object, Claim):
             return f"no claim can be made for its extended resources: {decoded.errors[0]}"
-        return ExtendedClaim(decoded.object, generated.requests, generated.mappings)
+        return ExtendedClaim(decoded.object, generated.requests, generated.mappings())
 
 
 def claim_name(pod: Pod) -> str:

@@ -47,7 +47,7 @@ def counts_of(generated: Generated) -> dict[str, tuple[str, int]]:
 
 
 def mappings_of(generated: Generated) -> list[tuple[str, str, str]]:
-    return [(one.container, one.resource, one.request) for one in generated.mappings]
+    return [(one.container, one.resource, one.request) for one in generated.mappings()]
 
 
 # Which class stands for a resource
@@ -126,7 +126,7 @@ def test_a_request_is_numbered_among_all_resources_of_its_container_by_name() ->
 
 def test_a_resource_of_which_nothing_is_asked_makes_no_request() -> None:
     generated = generate([main("a", gpu=0), main("b", cpu=1)], CLASSES)
-    assert generated == Generated((), ())
+    assert (generated.requests, generated.mappings()) == ((), ())
 
 
 def test_requests_are_sorted_as_text() -> None:
