@@ -139,11 +139,14 @@ class PodCycle:
         self.full = full
         self.failed = failed
         self.fleet = cluster.fleet_of(pod)
-        self.pending = [claim for claim in claims if claim.allocation is None]
-        if pod is not None and pod.grouping and self.pending and not is_member:
-            self._keep_to_terms(pod)
         self.requests = pod_requests(pod or _NO_POD)
         self._name = str(pod or claims[0]) if pod or claims else ""
+
+    def anew(self) -> "PodCycle":
+        """The same pod as things are now; what it has itself is as it was."""
+        cycle = PodCycle(self.cluster, self.pod, self.claims, self.full, self.failed, is_member=self.is_member)
+        cycle.pending = self.pending
+        return cycle
 
     def _terms_problem(self, pod: Pod) -> str:
         """What is wrong with what the pod says of its devices; what a group says is checked with the group."""
@@ -151,14 +154,17 @@ class PodCycle:
             return ""
         return attribute_terms(pod)[1]
 
-    def _keep_to_terms(self, pod: Pod) -> None:
-        """Bind the claims to each other by what the pod says of their devices."""
-        terms, _ = attribute_terms(pod)
+    @cached_property
+    def pending(self) -> list[Claim]:
+        """The claims without devices, bound to each other by what the pod says of their devices. Raises Cancelled."""
+        pending = [claim for claim in self.claims if claim.allocation is None]
+        if self.pod is None or not self.pod.grouping or not pending or self.is_member:
+            return pending
+        terms, _ = attribute_terms(self.pod)
         # Differs from kube-scheduler, which knows of no such thing.
         if terms.attributes and not self.cluster.fleet.features.is_strict:
-            self.pending = DeviceTerms(self.cluster.fleet, terms, self.cluster.time_limit.look).joined(
-                self.pending, self.claims
-            )
+            return DeviceTerms(self.cluster.fleet, terms, self.cluster.time_limit.look).joined(pending, self.claims)
+        return pending
 
     # -- the story: refused everywhere, asked, allowed, reached, able, best, allocated
 

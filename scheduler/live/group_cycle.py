@@ -9,7 +9,8 @@ Source: KEP-4671.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -48,8 +49,11 @@ DECISION_S = 3.0
 KEPT_WAITING_S = 3.0
 """So much longer it may take by the clock on a busy machine."""
 
-ATTEMPT_S = 9.0
-"""By the clock, for a place, who would have to go and what is held for the group: so a lease is renewed in time."""
+ONE_TURN_S = 0.5
+"""Who would have to go for a group is decided in a turn of its own if the decision about its place took longer."""
+
+ROOM_S = 0.5
+"""The decision about what is held for it."""
 
 CLUSTER = "cluster"
 """The node of a group's victims, in their event."""
@@ -80,13 +84,18 @@ class _GroupInFlight:
 
 
 class GroupCycle:
-    """Decides for groups, in the loop's place. wake: calls the loop. would_be: takes what a dry run found for a pod."""
+    """Decides for groups, in the loop's place.
+
+    turn: counts the time that the context is open for the pod's namespace. wake: calls the loop. would_be: takes what a
+    dry run found for a pod.
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what the loop works with
         self,
         dependencies: LoopDependencies,
         known: KnownGroups,
         endings: Endings,
+        turn: Callable[[Pod], AbstractContextManager[None]],
         clock: Callable[[], float],
         wake: Callable[[], None],
         would_be: Callable[[QueuedPod, Placed, float], None] | None = None,
@@ -103,6 +112,7 @@ class GroupCycle:
         self._conditions = known.conditions
         self._endings = endings
         self._preemptions = endings.preemptions
+        self._turn = turn
         self._clock = clock
         self._wake = wake
         self._would_be = would_be
@@ -132,7 +142,7 @@ class GroupCycle:
         return any(one is not None and one.place is PodPlace.IN_FLIGHT for one in entries)
 
     def _try(self, taken: _GroupInFlight) -> None:
-        try:
+        with self._failing(taken):
             if self._would_be is None and (broken := self._broken(taken)):
                 kept = self._kept([entry.pod for entry in taken.entries])
                 self._attempts.start(self._free(taken, {uid: kept[uid] for uid in broken}, broken))
@@ -147,6 +157,12 @@ class GroupCycle:
                 case GroupUnknown():
                     self._metrics.group_attempted(GroupAttemptResult.SEARCH_ENDED)
                     self._fail(taken, str(result))
+
+    @contextmanager
+    def _failing(self, taken: _GroupInFlight) -> Iterator[None]:
+        """What is raised keeps the group waiting, and no other."""
+        try:
+            yield
         except TooLong:
             self._fail(taken, timed_out(DECISION_S))
         except AllocationError as error:
@@ -157,15 +173,9 @@ class GroupCycle:
 
     def _decided(self, taken: _GroupInFlight) -> GroupResult:
         """Raises AllocationError, TooLong."""
-        self._give_time(taken.started)
+        self._cluster.time_limit.give(DECISION_S, KEPT_WAITING_S)
         with self._preemptions.seen_by_group(taken.group):
             return place_group(self._cluster, taken.group)
-
-    def _give_time(self, began: float) -> None:
-        """For the next of the decisions of an attempt, which nothing interrupts. began: the first of them."""
-        left_s = max(began + ATTEMPT_S - self._clock(), 0.0)
-        most_s = min(left_s, DECISION_S)
-        self._cluster.time_limit.give(most_s, min(left_s - most_s, KEPT_WAITING_S))
 
     # -- a group that has a place
 
@@ -285,12 +295,40 @@ class GroupCycle:
 
     def _preempt_or_refuse(self, taken: _GroupInFlight, refusal: Refusal) -> None:
         """Raises AllocationError, TooLong."""
-        since = min(entry.first or taken.started for entry in taken.entries)
-        if self._preemptions.terms.is_on:
+        took_s, is_on = self._clock() - taken.started, self._preemptions.terms.is_on
+        if is_on:
             self._metrics.preempting()
-        self._give_time(taken.started)
+        if is_on and took_s > ONE_TURN_S and self._would_be is None:
+            self._attempts.start(self._preempt_later(taken, refusal, took_s))
+        else:
+            self._preempt_now(taken, refusal)
+
+    async def _preempt_later(self, taken: _GroupInFlight, refusal: Refusal, wait_s: float) -> None:
+        """As soon as others have had as long as the group."""
+        await self._binder.time.sleep(wait_s)
+        group = self._groups.group(taken.group.key)
+        is_same = [pod.uid for pod in group.waiting] == [pod.uid for pod in taken.group.waiting]
+        if group.held or group.problem or not is_same:
+            self._try_again(taken)
+        else:
+            # Where it fits by now nobody has to go, which is found out.
+            with self._turn(taken.entries[0].pod), self._failing(taken):
+                self._preempt_now(replace(taken, group=group), refusal)
+        self._wake()
+
+    def _try_again(self, taken: _GroupInFlight) -> None:
+        """The group is decided anew, at once."""
+        now = self._clock()
+        for entry in taken.entries:
+            self._preemptions.drop(entry.pod.uid)
+            self._queue.held(entry.pod.uid, now, now)
+
+    def _preempt_now(self, taken: _GroupInFlight, refusal: Refusal) -> None:
+        """Raises AllocationError, TooLong."""
+        since = min(entry.first or taken.started for entry in taken.entries)
+        self._cluster.time_limit.give(DECISION_S, KEPT_WAITING_S)
         with self._preemptions.seen_by_group(taken.group), self._cluster.time_limit.limited():
-            won = self._preemptions.group_preemption(taken.group, since, taken.started)
+            won = self._preemptions.group_preemption(taken.group, since, self._clock())
         refusal = with_text(refusal, won)
         if isinstance(won, GroupToWin) and self._would_be is None:
             _LOG.info("preempting", extra={"group": str(taken.group), "victims": list(map(str, won.preemption.pods))})
@@ -308,7 +346,7 @@ class GroupCycle:
         group, reservations = taken.group, self._preemptions.reservations
         if any(pod.uid in self._preemptions.records for pod in group.waiting):
             return refusal
-        self._give_time(taken.started)
+        self._cluster.time_limit.give(ROOM_S, ROOM_S)
         try:
             with self._cluster.time_limit.limited():
                 is_new = reservations.refused(group, since, taken.started)
@@ -378,29 +416,26 @@ class GroupCycle:
             self._metrics.group_attempted(GroupAttemptResult.UNSCHEDULABLE)
             self._say(taken.group, "Unschedulable", refusal.message, refusal.gist)
         else:
-            now = self._clock()
-            for entry in taken.entries:
-                self._preemptions.drop(entry.pod.uid)
-                self._queue.held(entry.pod.uid, now, now)
+            self._try_again(taken)
         self._wake()
 
     def _is_so_still(self, taken: _GroupInFlight, won: GroupToWin) -> bool:
         """Whether the same is decided now: something has changed while the group waited for a slot.
 
-        It has as long for that as before, and not what the pod has that was decided last.
+        If it fits by now, nobody has to go. It has as long for that as before, and not what the pod has that was
+        decided last.
         """
         group = self._groups.group(taken.group.key)
         if group.held or group.problem:
             return False
-        began = self._clock()
-        self._give_time(began)
+        self._cluster.time_limit.give(DECISION_S, KEPT_WAITING_S)
         try:
-            with self._preemptions.seen_by_group(group):
-                if not isinstance(place_group(self._cluster, group), GroupNotPlaced):
-                    return False
-                self._give_time(began)
-                with self._cluster.time_limit.limited():
-                    return self._preemptions.group_wins_again(won, group, self._clock())
+            with (
+                self._turn(taken.entries[0].pod),
+                self._preemptions.seen_by_group(group),
+                self._cluster.time_limit.limited(),
+            ):
+                return self._preemptions.group_wins_again(won, group, self._clock())
         except (AllocationError, TooLong):
             return False
 

@@ -10,7 +10,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -32,6 +33,7 @@ from scheduler.decision.time_limits import (
     CHEAP_FIRST,
     FACTOR,
     MOST_S,
+    MOST_SLICE_S,
     OTHERS_FIRST,
     RECENT_S,
     NamespaceShare,
@@ -52,7 +54,6 @@ from scheduler.live.group_cycle import GroupCycle
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
-from scheduler.pod_groups.group import GroupKey
 from scheduler.pod_groups.groups import Groups
 from scheduler.queue import QueuedPod
 from scheduler.runtime.metrics import Point, PointStatus
@@ -132,7 +133,9 @@ class Loop:
             GroupConditions(self._binder.api, None, self._binder.time.now, self._attempts.start),
         )
         would_be = self._place_dry if is_dry else None
-        self.group_cycle = GroupCycle(dependencies, self._known, self._endings, clock, self.wake, would_be)
+        self.group_cycle = GroupCycle(
+            dependencies, self._known, self._endings, self._group_turn, clock, self.wake, would_be
+        )
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._attempts.slots.on_room = self.wake  # attempts give slots back long before they end
         self._time = NamespaceShare()
@@ -214,20 +217,27 @@ class Loop:
         started = self._clock()
         self._time.tried(pod.namespace, pod.priority or 0, started)
         if not pod.node_name and (key := self._known.groups.key_of(pod)) is not None:
-            self._attempt_group(entry, key, started)
+            with self._group_turn(pod):
+                self.group_cycle.attempt(entry, key, started)
         else:
             self._attempt_alone(entry, started)
 
-    def _attempt_group(self, entry: QueuedPod, key: GroupKey, started: float) -> None:
-        """What others write and read waits meanwhile: they get as long as that for it, before the next group's turn."""
-        namespace, began = entry.pod.namespace, self._processor()
-        self.group_cycle.attempt(entry, key, started)
-        self._group_decided_at = now = self._clock()
-        took_s = self._processor() - began
-        self._time.spent(namespace, took_s, now)
-        self._queue.used(entry.pod, FACTOR * took_s)  # groups are interrupted by nobody
-        if self._queue.has_others_in_flight(namespace) or self._time.others_tried_at(namespace) + SEEN_S > now:
-            self._queue.rest(now + (now - started), lambda pod: self._known.groups.key_of(pod) is not None)
+    @contextmanager
+    def _group_turn(self, pod: Pod) -> Iterator[None]:
+        """A turn of the pod's group, which nobody interrupts.
+
+        What others write and read waits meanwhile: they get as long as that for it, before the next group's turn.
+        """
+        namespace, started, began = pod.namespace, self._clock(), self._processor()
+        try:
+            yield
+        finally:
+            self._group_decided_at = now = self._clock()
+            took_s = self._processor() - began
+            self._time.spent(namespace, took_s, now)
+            self._queue.used(pod, FACTOR * took_s)  # groups are interrupted by nobody
+            if self._queue.has_others_in_flight(namespace) or self._time.others_tried_at(namespace) + SEEN_S > now:
+                self._queue.rest(now + (now - started), lambda one: self._known.groups.key_of(one) is not None)
 
     def _attempt_alone(self, entry: QueuedPod, started: float) -> None:
         pod = entry.pod
@@ -282,9 +292,11 @@ class Loop:
             if not preemptions.terms.is_on or pod.node_name or not self._cluster.fleet.all:
                 return decided, NothingToWin("")
             self._metrics.preempting()
-            cycle = PodCycle(self._cluster, pod, claims, taken, failed)
+            # It begins anew each time, and has no second turn.
+            self._cluster.time_limit.give(MOST_SLICE_S)
             try:
                 with self._cluster.time_limit.limited():
+                    cycle = PodCycle(self._cluster, pod, claims, taken, failed)
                     won = preemptions.preemption(cycle, decided, entry.first or now, now)
             except TooLong as error:
                 won = NothingToWin(f"preemption: {error}")
@@ -512,6 +524,7 @@ class Loop:
             [one.claim for one in pod_claims],
             full(entry.pod, pod_claims),
         )
+        self._cluster.time_limit.give(MOST_SLICE_S)
         with self._preemptions.seen_by(pod):
             decided = decide(self._cluster, pod, claims, taken)
             if not isinstance(decided, NotPlaced):

@@ -65,6 +65,11 @@ MOST_EQUAL = 16
 """Of so many candidates that cost the same the one with the best devices is chosen."""
 
 
+_TO_CHOOSE = 0.5
+_TO_COMPARE = 0.5
+"""Of the time that is left: for candidates where a closer look is needed, then for which of equal ones is best."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeToWin:
     """A node that the pod could have."""
@@ -314,8 +319,12 @@ class _VictimSearch:
         return False
 
     def _try_best_first(self, numbers: Sequence[int]) -> bool:
-        """Whether one of the nodes can be won; those that promise to cost the least are looked at first."""
+        """Whether one of the nodes can be won; those that promise to cost the least are looked at first.
+
+        As many of them as there is time for: what the best of them gives has to be found out as well.
+        """
         # Differs from kube-scheduler, which looks at all of them.
+        is_late = self.cluster.time_limit.until(_TO_CHOOSE)
         self.last = numbers[-1]
         least = min((one.cost for one in self.won), default=None)
         equal, enough = 0, MOST_EQUAL if self.claims.is_on else 1
@@ -323,7 +332,7 @@ class _VictimSearch:
         heapify(queue)
         while queue:
             bound, number = heappop(queue)
-            if least is not None and (bound > least or (bound == least and equal >= enough)):
+            if least is not None and (is_late() or bound > least or (bound == least and equal >= enough)):
                 break
             won = self.one(number)
             if won is not None:
@@ -340,6 +349,7 @@ class _VictimSearch:
 
     def _bound(self, number: int) -> EvictionCost | None:
         """What the node costs at least; None where it cannot be won, whoever goes."""
+        self.cluster.time_limit.look()
         lower = self.by.table.lower(number, self.priority, self.claims.most_freed)
         lower = [one for one in lower if not self._is_spared(one[0])] if self._spares else lower
         if not self.claims.is_on or not self._lacking >> number & 1:
@@ -391,13 +401,20 @@ class _VictimSearch:
         equal = sorted((one for one in self.won if one.cost == least), key=lambda one: self.cluster.name_of(one.number))
         if len(equal) == 1 or not self.claims.is_on:
             return equal[0].made()
-        return max(equal[:MOST_EQUAL], key=self._merit).made()
+        is_late = self.cluster.time_limit.until(_TO_COMPARE)
+        best, most = equal[0], self._merit(equal[0])
+        for one in equal[1:MOST_EQUAL]:
+            if is_late():
+                break
+            if (merit := self._merit(one)) > most:
+                best, most = one, merit
+        return best.made()
 
     def _merit(self, one: "_Won") -> tuple[float, ...]:
         """How good the node's devices are for the pod, by its policy, then by what they leave whole; more is better."""
         number = one.number
         with self._gone(one.made()):
-            cycle = self._now()
+            cycle = self.cycle.anew()
             required = cycle.asks_of(number)
             pending = required.pending
             scorer = self.cluster.scorer_of(self.pod)
@@ -531,19 +548,16 @@ class _VictimSearch:
         ):
             yield
 
-    def _now(self) -> PodCycle:
-        cycle = self.cycle
-        return PodCycle(self.cluster, self.pod, cycle.claims, cycle.full, cycle.failed)
-
     def _fits(self, number: int) -> bool:
-        cycle = self._now()
+        self.cluster.time_limit.look()
+        cycle = self.cycle.anew()
         asked = cycle.asks_of(number)
         left = cycle.allowed(asked) & cycle.reached & 1 << number
         return bool(left and union(cycle.able(asked, left).values()))
 
     def _reasons(self, number: int) -> Iterator[str]:
         """Why not, as the node says with everybody lower gone."""
-        cycle = self._now()
+        cycle = self.cycle.anew()
         asked = replace(cycle.asks_of(number), nodes=1 << number)
         left = cycle.allowed(asked)
         able = cycle.able(asked, left & cycle.reached) if left & cycle.reached else {}
@@ -560,7 +574,7 @@ class _VictimSearch:
         if not self.cycle.lacks_devices:
             return ()
         with self._gone(best):
-            return self._now().given(best.number)
+            return self.cycle.anew().given(best.number)
 
     def claims_of(self, best: NodeToWin) -> tuple[str, ...]:
         """The claims that come free for it."""

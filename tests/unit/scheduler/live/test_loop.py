@@ -1,6 +1,8 @@
 """The loop, with an API server that takes no binding for want of a right."""
 
 import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -972,44 +974,63 @@ def test_second_look_at_what_a_group_wins_has_as_long_as_the_first(monkeypatch: 
     limit, cycle = room.cluster.time_limit, room.loop.group_cycle
     group = GroupOfPods(GroupKey("label", "default", "g"), (a_pod(),), 1, 0)
 
-    def place(*_: object) -> GroupNotPlaced:
+    def wins(*_: object) -> bool:
         given.append(limit.most_s)
-        return GroupNotPlaced()
+        return True
 
-    monkeypatch.setattr(group_cycle, "place_group", place)
     monkeypatch.setattr(cycle, "_groups", SimpleNamespace(group=lambda _: group))
-    monkeypatch.setattr(cycle._preemptions, "group_wins_again", lambda *_: True)
+    monkeypatch.setattr(cycle._preemptions, "group_wins_again", wins)
     limit.give(0.25)  # the pod that was decided last had no more
-    assert cycle._is_so_still(cast(Any, SimpleNamespace(group=group)), cast(Any, None))
+    taken = SimpleNamespace(group=group, entries=[SimpleNamespace(pod=a_pod())])
+    assert cycle._is_so_still(cast(Any, taken), cast(Any, None))
     assert given == [group_cycle.DECISION_S]
 
 
-def test_all_decisions_about_a_group_together_end_before_a_lease_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    room, given = LoopRoom(preempts=True), list[float]()
+@pytest.mark.parametrize(("place_s", "expected"), [(0.5, [[6.0, 6.0, 1.0]]), (3.0, [[6.0], [6.0, 1.0]])])
+def test_who_goes_for_a_group_is_decided_in_a_turn_of_its_own_if_its_place_took_long(
+    monkeypatch: pytest.MonkeyPatch, place_s: float, expected: list[list[float]]
+) -> None:
+    """All of a turn together ends before a lease does. Of each turn: how long its decisions may take, by the clock."""
+    room, turns = LoopRoom(preempts=True), list[list[float]]()
     cycle, preemptions = room.loop.group_cycle, room.loop.group_cycle._preemptions
 
-    def takes_all(*_: object) -> GroupNotPlaced:
+    def takes(so_long_s: float) -> None:
         with monkeypatch.context() as still:
             still.setattr(room.cluster.time_limit, "_clock", lambda: 0.0)
             with room.cluster.time_limit.limited():
-                given.append(room.cluster.time_limit._ends[0])
-        room.now += given[-1]
+                turns[-1].append(room.cluster.time_limit._ends[0])
+        room.now += so_long_s
+
+    def place(*_: object) -> GroupNotPlaced:
+        takes(place_s)
         return GroupNotPlaced()
 
     def wins(*_: object) -> NothingToWin:
-        takes_all()
+        takes(3.0)
         return NothingToWin("")
 
     def holds(*_: object) -> bool:
-        takes_all()
+        takes(0.5)
         return False
 
-    monkeypatch.setattr(group_cycle, "place_group", takes_all)
+    @contextmanager
+    def turn(_: Pod) -> Iterator[None]:
+        turns.append([])
+        yield
+
+    monkeypatch.setattr(group_cycle, "place_group", place)
     monkeypatch.setattr(preemptions, "group_preemption", wins)
     monkeypatch.setattr(preemptions.reservations, "refused", holds)
-    group = GroupOfPods(GroupKey("label", "default", "g"), (a_pod(),), 1, 0)
+    monkeypatch.setattr(cycle, "_turn", turn)
     room.add("pod")
     entry = room.queue.pop(room.now)
     assert entry is not None
+    group = GroupOfPods(GroupKey("label", "default", "g"), (entry.pod,), 1, 0)
+    monkeypatch.setattr(cycle, "_groups", SimpleNamespace(group=lambda _: group, objects_of=lambda _: ()))
+    started = list[Coroutine[Any, Any, None]]()
+    monkeypatch.setattr(cycle._attempts, "start", started.append)
+    turns.append([])
     cycle._try(group_cycle._GroupInFlight(group, [entry], room.now))
-    assert given == [6.0, 3.0, 0.0]
+    for later in started:
+        asyncio.run(later)
+    assert turns == expected
