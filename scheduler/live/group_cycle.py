@@ -466,7 +466,7 @@ class GroupCycle:
 
     def _back_off(self, taken: _GroupInFlight, refusal: Refusal) -> None:
         """The API server refuses to evict: the group waits longer after each such try."""
-        wait_s = self._preemptions.group_failed(taken.group.key, self._clock())
+        wait_s = self._preemptions.group_failed(taken.group, self._clock())
         self._win_nothing(taken, NothingToWin(refusal.message, wait_s, clears=True, drops=True, is_backed_off=True))
         self._refuse(taken, refusal)
 

@@ -165,6 +165,8 @@ class Preemptions:
         self._kept: dict[str, _Kept] = {}
         self._placing: dict[str, PreemptionRecord] = {}
         self._breakers: dict[str, _Breaker] = {}
+        self._in_groups: dict[str, str] = {}
+        """Of the waiting pods of groups, by uid, under which name the group's breaker is kept."""
         self._failing: set[str] = set()
         self._preemptor = Preemptor(cluster, wins_devices=not cluster.fleet.features.is_strict)
         if terms.is_on:
@@ -254,7 +256,7 @@ class Preemptions:
             return NothingToWin(f"pod group preemption: {ONGOING}")
         name = _breaker_of(group.key)
         if states == {RecordState.HELD}:
-            self.failed(name, now)  # all that it has won is free, and it does not fit
+            self.group_failed(group, now)  # all that it has won is free, and it does not fit
         breaker = self._breakers.get(name, _Breaker())
         if breaker.until > now:
             return NothingToWin(_waits(breaker.tries), breaker.until - now, drops=True, is_backed_off=True)
@@ -295,9 +297,11 @@ class Preemptions:
         for record in won.records:
             self._begin(record)
 
-    def group_failed(self, key: GroupKey, now: float) -> float:
-        """As `failed`, of a group."""
-        return self.failed(_breaker_of(key), now)
+    def group_failed(self, group: GroupOfPods, now: float) -> float:
+        """As `failed`, of a group: as long as one of these pods waits."""
+        name = _breaker_of(group.key)
+        self._in_groups.update((pod.uid, name) for pod in group.waiting)
+        return self.failed(name, now)
 
     def _objection(self, cycle: PodCycle, pod: Pod, refused: NotPlaced, wait_s: float) -> NothingToWin | None:
         """Why nobody may go for the pod, whoever it would be. wait_s: until it has been pending for long enough."""
@@ -432,7 +436,11 @@ class Preemptions:
 
     def group_placed(self, key: GroupKey) -> None:
         """So many pods of the group are bound as it needs."""
-        self._breakers.pop(_breaker_of(key), None)
+        self._forget_group(_breaker_of(key))
+
+    def _forget_group(self, name: str) -> None:
+        self._breakers.pop(name, None)
+        self._in_groups = {uid: own for uid, own in self._in_groups.items() if own != name}
 
     def drop(self, uid: str) -> None:
         """The pod does without: what was kept for it is free for all."""
@@ -457,6 +465,9 @@ class Preemptions:
         if pod is None or pod.is_over or pod.node_name:
             self.placed(uid)
             self.drop(uid)
+            name = self._in_groups.pop(uid, "")
+            if name and name not in self._in_groups.values():
+                self._forget_group(name)  # a new group of that name has nothing to wait for
         elif (record := self.records.get(uid)) is not None:
             self._follow(record, pod, old)
 

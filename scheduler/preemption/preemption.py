@@ -65,8 +65,8 @@ MOST_EQUAL = 16
 """Of so many candidates that cost the same the one with the best devices is chosen."""
 
 
-_TO_CHOOSE = 0.5
-_TO_COMPARE = 0.5
+_TO_CHOOSE = 0.4
+_TO_COMPARE = 0.3
 """Of the time that is left: for candidates where a closer look is needed, then for which of equal ones is best."""
 
 

@@ -23,6 +23,7 @@ from scheduler.live.endings import summary, with_text
 from scheduler.live.preemptions import SPARED, NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
 from scheduler.live.program import Scheduler
 from scheduler.plugins.plugin import Refusal
+from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.preemption.records import RecordState
 from scheduler.preemption.victims import Unit
 from scheduler.runtime.cluster_updates import ClusterUpdates
@@ -289,6 +290,21 @@ def test_what_a_pod_had_won_is_given_back_when_the_pod_goes() -> None:
     room.preemptions.on_event(PodChanged(URGENT, None))
     assert room.preemptions.records == {}
     assert [type(one) for one in room.given_back] == [GivenBack]
+
+
+def test_failures_of_a_group_are_forgotten_with_the_last_pod_that_waited_then() -> None:
+    room, group = Room(), GroupOfPods(GroupKey("label", "default", "g"), (URGENT, RIVAL), 2, 10)
+    room.preemptions.group_failed(group, 0.0)
+
+    def is_backed_off() -> bool:
+        found = room.preemptions.group_preemption(group, 0.0, 0.0)
+        return isinstance(found, NothingToWin) and found.is_backed_off
+
+    before = is_backed_off()
+    room.preemptions.on_event(PodChanged(URGENT, None))
+    with_one_left = is_backed_off()
+    room.preemptions.on_event(PodChanged(RIVAL, None))
+    assert (before, with_one_left, is_backed_off()) == (True, True, False)
 
 
 CLAIMS_LOST: dict[str, Callable[[Cluster], None]] = {
