@@ -114,6 +114,7 @@ class CallConnection(asyncio.Protocol):
         self._body: bytes | bytearray = b""  # not a list: its client may send it byte by byte
         self._left = 0  # bytes of the body
         self._late: asyncio.TimerHandle | None = None
+        self._leaving: asyncio.TimerHandle | None = None
         self._is_last = False
 
     def give_up(self, problem: RefusedCall) -> None:
@@ -145,9 +146,10 @@ class CallConnection(asyncio.Protocol):
         """The client has gone, or was sent away. An answer that is being made goes on."""
         del self._server.connections[self]
         self._server.unfinished.pop(self, None)
-        self._idle.cancel()
-        if self._late is not None:
-            self._late.cancel()
+        # Until it is cancelled, a timer keeps the connection, with all the memory that it was read into.
+        for timer in (self._idle, self._late, self._leaving):
+            if timer is not None:
+                timer.cancel()
         if self._call is not None and self.task is None:
             self._call.ended(400)
             self._call = None
@@ -294,7 +296,7 @@ class CallConnection(asyncio.Protocol):
         """
         self.is_leaving = True
         self.transport.pause_reading()
-        self._loop.call_later(LEAVE_S, self.transport.abort)
+        self._leaving = self._loop.call_later(LEAVE_S, self.transport.abort)
 
     def _write(self, status: int, body: bytes) -> None:
         is_wanted = self._head is None or self._head.method != "HEAD"

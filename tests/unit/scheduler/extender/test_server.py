@@ -1,22 +1,25 @@
 """A call is answered, or refused with a status that kube-scheduler takes for an error; nothing ends in a traceback."""
 
 import asyncio
+import gc
 import http.client
 import json
 import logging
 import socket
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from scheduler.attempt.attempts import INTERNAL
-from scheduler.runtime.listening import LARGEST_HEAD, CannotServe, Limits
-from scheduler.runtime.server import LARGEST_BODY, Malformed, Verb, serving
+from scheduler.runtime.listening import LARGEST_HEAD, CannotServe, Head, Limits, RefusedCall
+from scheduler.runtime.server import LARGEST_BODY, AdmittedCall, CallConnection, Malformed, Verb, serving
 from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.extender.serving import TIMEOUT_S, ask, echo, run, served
 from tests.unit.scheduler.loops import LOOPS, Loop
@@ -362,6 +365,39 @@ def test_who_was_sent_away_is_not_read_any_more(loop: Loop) -> None:
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(use())
+
+
+@LOOPS
+@pytest.mark.parametrize("text", [b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /nothing", b""])
+def test_nothing_is_kept_of_a_connection_that_is_lost(loop: Loop, text: bytes) -> None:
+    """Whether its client was sent away, is not done, or has said nothing: a thousand of them may come each second."""
+
+    class Server:
+        read_s = idle_s = 3600.0
+
+        def __init__(self) -> None:
+            self.connections: dict[CallConnection, None] = {}
+            self.unfinished: dict[CallConnection, None] = {}
+
+        def admit(self, _: Head, __: CallConnection) -> AdmittedCall:
+            raise RefusedCall(404, "no such path", is_last=True)
+
+        def error(self, reason: str) -> bytes:
+            return reason.encode()
+
+    async def lost() -> None:
+        connection = CallConnection(Server())
+        kept = weakref.ref(connection)
+        transport = Mock(is_closing=lambda: False, protocol=connection)  # each keeps the other
+        connection.connection_made(transport)
+        connection.data_received(text)
+        connection.connection_lost(None)
+        del connection, transport
+        gc.collect()
+        assert kept() is None
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(lost())
 
 
 MUCH = 64 << 20
