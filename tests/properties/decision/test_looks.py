@@ -1,0 +1,274 @@
+"""However much users ask for, a decision looks at the time again and again: nobody else is heard in between."""
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from types import FrameType
+from typing import Literal
+
+import pytest
+
+from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.model import Allocation, Alternative, Claim, Constraint, Device, DeviceResult, Reach, Request, Slice
+from allocator.outcome import AllocationError
+from allocator.policies import policy_of
+from cel.values.quantity import Quantity
+from scheduler.core_v1.group_terms import NO_TERMS, AttributeTerm, GroupTerms
+from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.pod_cycle import PodCycle, decide
+from scheduler.decision.schedule_result import NotPlaced
+from scheduler.decision.time_limits import DecisionTimeLimit
+from scheduler.plugins.profile import Profile
+from scheduler.pod_groups.group import LABEL, GroupKey, GroupOfPods
+from scheduler.pod_groups.group_placer import place_group
+from scheduler.pod_groups.group_preemption import preempt_for_group
+from scheduler.preemption.preemption import Preemptor
+from tests.builders import DRIVER, a_class, a_container, a_node, a_pod, amounts, an_init_container, kubernetes, watched
+
+MOST_CALLS_BETWEEN_LOOKS = 400_000
+"""Some tenth of a second."""
+
+LOOKS = 20_000
+"""After so many a decision has no time left."""
+
+RESOURCE = "deviceclass.resource.kubernetes.io/gpu"
+
+
+class Room:
+    """A cluster whose decisions take calls for their time."""
+
+    def __init__(self, policy: str = "first-fit") -> None:
+        self.calls = self.most = self.last = self.looks = 0
+        self.cluster = Cluster(
+            kubernetes(),
+            is_ours=lambda _: True,
+            profiles=[Profile(policy=policy_of(policy))],
+            time_limit=DecisionTimeLimit(self._look, LOOKS),
+            makes_claims=True,
+        )
+        self.cluster.set_class(a_class())
+
+    def _look(self) -> float:
+        self.most, self.last = max(self.most, self.calls - self.last), self.calls
+        self.looks += 1
+        return float(self.looks)
+
+    def nodes(
+        self, number: int, devices: int, attributes: Callable[[int, int], Mapping[str, str]], **more: object
+    ) -> None:
+        """Nodes of so many devices each, in slices of 128."""
+        for node in range(number):
+            name = f"n-{node}"
+            self.cluster.set_node(a_node(name, allocatable=amounts(cpu="999", memory="999Gi", pods="999")))
+            for first in range(0, devices, 128):
+                own = tuple(
+                    Device(
+                        f"gpu-{one}",
+                        DRIVER,
+                        name,
+                        attributes={key: ("string", text) for key, text in attributes(node, one).items()},
+                        **more,  # type: ignore[arg-type]
+                    )
+                    for one in range(first, min(first + 128, devices))
+                )
+                reach = Reach(node_name=name)
+                self.cluster.set_slice(Slice(f"{name}-{first}", DRIVER, name, 1, -(-devices // 128), reach, own))
+
+    def full_of_pods(self, nodes: int, devices: int) -> None:
+        """Each device has a pod of its own, of no priority."""
+        for node in range(nodes):
+            for one in range(devices):
+                has = Allocation((DeviceResult("r0", DRIVER, f"n-{node}", f"gpu-{one}"),))
+                self.pod(f"low-{node}-{one}", [a_claim_for(f"low-{node}-{one}", allocation=has)], node_name=f"n-{node}")
+
+    def pod(self, name: str, claims: Sequence[Claim], **more: object) -> Pod:
+        """A pod with these claims."""
+        used = tuple(PodClaim(f"c{number}", claim.name) for number, claim in enumerate(claims))
+        pod = a_pod(a_container(cpu="10m"), name=name, claims=used, **more)
+        self.cluster.set_pod(pod)
+        for claim in claims:
+            users = (pod,) if pod.node_name else ()
+            self.cluster.set_claim(watched(claim, users=users), 1)
+        return pod
+
+    def group(self, claims: Sequence[Sequence[Claim]], terms: GroupTerms = NO_TERMS, priority: int = 0) -> GroupOfPods:
+        """A group with a pod for each of these."""
+        pods = tuple(self.pod(f"member-{place}", own, priority=priority) for place, own in enumerate(claims))
+        return GroupOfPods(GroupKey(LABEL, "default", "g"), pods, len(pods), priority=priority, terms=terms)
+
+    def most_calls_between_looks(self, decision: Callable[[], object]) -> int:
+        """Functions that are called between two looks at the time, Python's own included."""
+        self.cluster.fleet.refresh()
+
+        def seen(_frame: FrameType, event: str, _argument: object) -> None:
+            self.calls += event in {"call", "c_call"}
+
+        before = sys.getprofile()
+        sys.setprofile(seen)
+        try:
+            with suppress(AllocationError):
+                decision()
+        finally:
+            sys.setprofile(before)
+        return max(self.most, self.calls - self.last)
+
+    def preempted(self, pod: Pod, claims: Sequence[Claim]) -> int:
+        """Of the preemption for a pod that fits nowhere."""
+        self.cluster.time_limit.give(math.inf)
+        refused = decide(self.cluster, pod, claims)
+        assert isinstance(refused, NotPlaced), refused
+        self.cluster.time_limit.give(LOOKS)
+
+        def preemption() -> None:
+            with self.cluster.time_limit.limited():
+                Preemptor(self.cluster).preemption(PodCycle(self.cluster, pod, claims), refused)
+
+        return self.most_calls_between_looks(preemption)
+
+
+def a_claim_for(name: str, requests: int = 1, alternatives: int = 1, selector: str = "true", **more: object) -> Claim:
+    """A claim of so many requests; a %d in the selector is another number in each."""
+
+    def one(request: int, place: int) -> Alternative:
+        own = f"r{request}" if alternatives == 1 else f"r{request}/s{place}"
+        text = selector % (request * alternatives + place) if "%d" in selector else selector
+        return Alternative(own, "gpu", (text,), capacity=dict(capacity))  # type: ignore[call-overload]
+
+    capacity = more.pop("capacity", {})
+    asked = tuple(
+        Request(
+            f"r{number}",
+            tuple(one(number, place) for place in range(alternatives)),
+            is_first_available=alternatives > 1,
+        )
+        for number in range(requests)
+    )
+    return replace(Claim("default", name, f"uid-of-{name}", asked, ()), **more)  # type: ignore[arg-type]
+
+
+def alike(_node: int, _device: int) -> Mapping[str, str]:
+    return {f"a{number}": "one" for number in range(32)}
+
+
+def all_different(node: int, device: int) -> Mapping[str, str]:
+    return {f"a{number}": f"{number}-{node}-{device}" for number in range(8)}
+
+
+def a_group_with_terms(
+    kind: Literal["match", "distinct"], attributes: Callable[[int, int], Mapping[str, str]], members: int
+) -> int:
+    room = Room()
+    room.nodes(40, 8, attributes)
+    terms = tuple(AttributeTerm("*", f"{DRIVER}/a{number}") for number in range(len(attributes(0, 0))))
+    said = GroupTerms(match=terms) if kind == "match" else GroupTerms(distinct=terms)
+    has = Allocation(tuple(DeviceResult("r0", DRIVER, "n-0", f"gpu-{one}") for one in range(8)))
+    shared = a_claim_for("shared", allocation=has)
+    group = room.group([(a_claim_for(f"c{one}"), shared) for one in range(members)], said)
+    return room.most_calls_between_looks(lambda: place_group(room.cluster, group))
+
+
+def a_pod_with_terms() -> int:
+    room = Room()
+    room.nodes(4, 8, alike, allow_multiple_allocations=True)
+    has = [
+        Allocation(
+            tuple(
+                DeviceResult(f"r{one}", DRIVER, "n-0", f"gpu-{one % 8}", share_id=f"{number}-{one}")
+                for one in range(32)
+            )
+        )
+        for number in range(200)
+    ]
+    claims = [a_claim_for("own"), *(a_claim_for(f"c{n}", 32, allocation=one) for n, one in enumerate(has))]
+    named = ",".join(f"*={DRIVER}/a{number}" for number in range(32))
+    pod = room.pod("pod", claims, grouping={"dra-scheduler.dev/match-attribute": named})
+    return room.most_calls_between_looks(lambda: decide(room.cluster, pod, claims))
+
+
+def extended_resources() -> int:
+    room = Room()
+    room.nodes(4, 8, alike)
+    first = [replace(an_init_container(f"i{one}"), requests=amounts(**{RESOURCE: "1"})) for one in range(2000)]
+    then = [replace(a_container(f"c{one}"), requests=amounts(**{RESOURCE: "1"})) for one in range(2000)]
+    pod = a_pod(*first, *then)
+    room.cluster.set_pod(pod)
+    return room.most_calls_between_looks(lambda: decide(room.cluster, pod, []))
+
+
+def preemption(nodes: int, devices: int, requests: int, alternatives: int) -> int:
+    room = Room()
+    room.nodes(nodes, devices, all_different)
+    room.full_of_pods(nodes, devices)
+    claim = a_claim_for("own", requests, alternatives, f"device.attributes['{DRIVER}'].a0 != '%d'")
+    return room.preempted(room.pod("high", [claim], priority=1000), [claim])
+
+
+def preemption_by_a_group() -> int:
+    room = Room()
+    room.nodes(20, 8, all_different)
+    room.full_of_pods(20, 8)
+    selector = f"device.attributes['{DRIVER}'].a0 != '%d'"
+    group = room.group([[a_claim_for(f"c{one}", 4, 4, selector)] for one in range(20)], priority=1000)
+
+    def decision() -> None:
+        with room.cluster.time_limit.limited():
+            preempt_for_group(room.cluster, group)
+
+    return room.most_calls_between_looks(decision)
+
+
+def limits() -> int:
+    room = Room()
+    capacity = {f"c{number}": Quantity.of(1000) for number in range(8)}
+    room.nodes(1, 2000, lambda _, one: {"a0": str(one % 7)}, allow_multiple_allocations=True, capacity=capacity)
+    every = Namespaces(frozenset({"default"}))
+    room.cluster.set_limits(
+        [TenantLimit(f"l{n}", every, CountedDevices("capacity", f"c{n % 8}"), 10**6 * ONE_DEVICE) for n in range(50)]
+    )
+    claim = a_claim_for("own", 32, 8, capacity={name: Quantity.of(1) for name in capacity})
+    pod = room.pod("pod", [claim])
+    return room.most_calls_between_looks(lambda: decide(room.cluster, pod, [claim]))
+
+
+def a_policy(name: str) -> int:
+    room = Room(name)
+    room.nodes(2, 1500, all_different)
+    for one in range(30):
+        own = a_claim_for(f"c{one}", 1 + one % 8, 1 + one % 4, f"device.attributes['{DRIVER}'].a0 != '%d'")
+        room.pod(f"pod-{one}", [own])
+    claim = a_claim_for("own", 8, 8, f"device.attributes['{DRIVER}'].a0 != '%d'")
+    pod = room.pod("pod", [claim])
+    return room.most_calls_between_looks(lambda: decide(room.cluster, pod, [claim]))
+
+
+def many_claims() -> int:
+    room = Room()
+    room.nodes(1, 500, alike)
+    constraints = tuple(Constraint((), match_attribute=f"{DRIVER}/a{number}") for number in range(32))
+    claims = [a_claim_for(f"c{one}", 2, constraints=constraints) for one in range(200)]
+    pod = room.pod("pod", claims)
+    return room.most_calls_between_looks(lambda: decide(room.cluster, pod, claims))
+
+
+CASES: Mapping[str, Callable[[], int]] = {
+    "a group whose devices have 32 attributes in common": lambda: a_group_with_terms("match", alike, 60),
+    "a group whose devices have 8 attributes apart": lambda: a_group_with_terms("distinct", all_different, 60),
+    "two pods whose devices have unique attributes in common": lambda: a_group_with_terms("match", all_different, 2),
+    "a pod with thousands of devices that have 32 attributes in common": a_pod_with_terms,
+    "thousands of containers with extended resources": extended_resources,
+    "preemption on nodes with many devices": lambda: preemption(20, 100, 16, 4),
+    "preemption on many nodes": lambda: preemption(150, 16, 4, 1),
+    "preemption by a group": preemption_by_a_group,
+    "limits": limits,
+    "many claims with constraints": many_claims,
+    **{f"policy {name}": partial(a_policy, name) for name in ("pack", "spread", "fill-value", "least-fragmentation")},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_looks_at_the_time_come_between_all_that_a_decision_does(case: str) -> None:
+    assert CASES[case]() < MOST_CALLS_BETWEEN_LOOKS
