@@ -149,10 +149,11 @@ class DeviceTerms:
         """
         claims = list(pending)
         together: dict[tuple[str, ...], list[str]] = {}
-        for one in self.matches:
-            is_new = all(one.match_attribute not in names for names in together.values())
-            if is_new and any(_concerns(one, claim) for claim in claims):
-                together.setdefault(one.requests, []).append(one.match_attribute)
+        for constraint in self.matches:
+            name = constraint.match_attribute
+            is_new = all(name not in names for names in together.values())
+            if is_new and any(_concerns(constraint, claim) for claim in claims):
+                together.setdefault(constraint.requests, []).append(name)
         if not together:
             yield NO_VALUES
             return

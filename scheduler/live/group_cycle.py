@@ -86,8 +86,8 @@ class _GroupInFlight:
 class GroupCycle:
     """Decides for groups, in the loop's place.
 
-    turn: counts the time that the context is open for the pod's namespace. wake: calls the loop. would_be: takes what a
-    dry run found for a pod.
+    time_of: counts the time that the context is open for the pod's namespace. wake: calls the loop. would_be: takes
+    what a dry run found for a pod.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what the loop works with
@@ -95,7 +95,7 @@ class GroupCycle:
         dependencies: LoopDependencies,
         known: KnownGroups,
         endings: Endings,
-        turn: Callable[[Pod], AbstractContextManager[None]],
+        time_of: Callable[[Pod], AbstractContextManager[None]],
         clock: Callable[[], float],
         wake: Callable[[], None],
         would_be: Callable[[QueuedPod, Placed, float], None] | None = None,
@@ -112,7 +112,7 @@ class GroupCycle:
         self._conditions = known.conditions
         self._endings = endings
         self._preemptions = endings.preemptions
-        self._turn = turn
+        self._time_of = time_of
         self._clock = clock
         self._wake = wake
         self._would_be = would_be
@@ -312,7 +312,7 @@ class GroupCycle:
             self._try_again(taken)
         else:
             # Where it fits by now nobody has to go, which is found out.
-            with self._turn(taken.entries[0].pod), self._failing(taken):
+            with self._time_of(taken.entries[0].pod), self._failing(taken):
                 self._preempt_now(replace(taken, group=group), refusal)
         self._wake()
 
@@ -431,7 +431,7 @@ class GroupCycle:
         self._cluster.time_limit.give(DECISION_S, KEPT_WAITING_S)
         try:
             with (
-                self._turn(taken.entries[0].pod),
+                self._time_of(taken.entries[0].pod),
                 self._preemptions.seen_by_group(group),
                 self._cluster.time_limit.limited(),
             ):

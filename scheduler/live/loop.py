@@ -134,7 +134,7 @@ class Loop:
         )
         would_be = self._place_dry if is_dry else None
         self.group_cycle = GroupCycle(
-            dependencies, self._known, self._endings, self._group_turn, clock, self.wake, would_be
+            dependencies, self._known, self._endings, self._time_of_group, clock, self.wake, would_be
         )
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._attempts.slots.on_room = self.wake  # attempts give slots back long before they end
@@ -217,13 +217,13 @@ class Loop:
         started = self._clock()
         self._time.tried(pod.namespace, pod.priority or 0, started)
         if not pod.node_name and (key := self._known.groups.key_of(pod)) is not None:
-            with self._group_turn(pod):
+            with self._time_of_group(pod):
                 self.group_cycle.attempt(entry, key, started)
         else:
             self._attempt_alone(entry, started)
 
     @contextmanager
-    def _group_turn(self, pod: Pod) -> Iterator[None]:
+    def _time_of_group(self, pod: Pod) -> Iterator[None]:
         """A turn of the pod's group, which nobody interrupts.
 
         What others write and read waits meanwhile: they get as long as that for it, before the next group's turn.

@@ -403,11 +403,11 @@ class _VictimSearch:
             return equal[0].made()
         is_late = self.cluster.time_limit.until(_TO_COMPARE)
         best, most = equal[0], self._merit(equal[0])
-        for one in equal[1:MOST_EQUAL]:
+        for candidate in equal[1:MOST_EQUAL]:
             if is_late():
                 break
-            if (merit := self._merit(one)) > most:
-                best, most = one, merit
+            if (merit := self._merit(candidate)) > most:
+                best, most = candidate, merit
         return best.made()
 
     def _merit(self, one: "_Won") -> tuple[float, ...]:

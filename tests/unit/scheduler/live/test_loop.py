@@ -1021,7 +1021,7 @@ def test_who_goes_for_a_group_is_decided_in_a_turn_of_its_own_if_its_place_took_
     monkeypatch.setattr(group_cycle, "place_group", place)
     monkeypatch.setattr(preemptions, "group_preemption", wins)
     monkeypatch.setattr(preemptions.reservations, "refused", holds)
-    monkeypatch.setattr(cycle, "_turn", turn)
+    monkeypatch.setattr(cycle, "_time_of", turn)
     room.add("pod")
     entry = room.queue.pop(room.now)
     assert entry is not None
