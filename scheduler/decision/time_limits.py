@@ -24,6 +24,13 @@ MOST_SLICE_S = 1.0
 """So long a decision about a pod takes at once; others have their turn before it continues."""
 
 
+REST = 0.1
+"""So many times what a long turn took passes before the next one.
+
+A probe takes several iterations of the event loop, and would have one for each turn.
+"""
+
+
 class TooLong(AllocationError):
     """The decision has taken all its time."""
 

@@ -23,7 +23,7 @@ from allocator.outcome import Allocated, AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.decision.time_limits import FREE_S, NamespaceShare, TooLong, timed_out
+from scheduler.decision.time_limits import FREE_S, REST, NamespaceShare, TooLong, timed_out
 from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.state.claims import ClaimObject, Waiting, claims_of, full
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
@@ -212,15 +212,9 @@ def _used_by(cluster: Cluster, pod_uid: str) -> Sequence[ClaimObject]:
 
 # Decisions are made in turns, between which probes, bindings and watches are heard.
 #
-# kube-scheduler asks about one pod at a time, and waits. If others need the time, the call ends with its turn, and the
-# decision goes on when kube-scheduler asks again.
+# kube-scheduler asks about one pod at a time, and waits. An answer rests as a turn does: the next question comes at once.
+# If others need the time, the call ends with its turn, and the decision goes on when kube-scheduler asks again.
 
-
-REST = 0.1
-"""So many times what a turn took passes before the next one, or before the answer: the next question comes at once.
-
-A probe takes several iterations of the event loop, and would have one for each turn.
-"""
 
 MOST_UNFINISHED = 1024
 """Unfinished decisions of which is known what they took; beyond that, the oldest one begins with a short turn again."""

@@ -32,10 +32,12 @@ from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Pla
 from scheduler.decision.time_limits import (
     CHEAP_FIRST,
     FACTOR,
+    FREE_S,
     MOST_S,
     MOST_SLICE_S,
     OTHERS_FIRST,
     RECENT_S,
+    REST,
     NamespaceShare,
     TooLong,
     timed_out,
@@ -159,6 +161,7 @@ class Loop:
             if entry is None:
                 await self._idle(now)
                 continue
+            began = self._processor()
             try:
                 self._attempt(entry, now)
             except AlreadyReserved:
@@ -166,7 +169,9 @@ class Loop:
             except Exception:  # noqa: BLE001 - whatever it is, the pod waits and the others go on
                 _LOG.exception("the attempt failed", extra={"pod": str(entry.pod)})
                 self._endings.fail(entry, INTERNAL, now)
-            await asyncio.sleep(0)  # watches and writes have their turn after every decision
+            # Watches and writes have their turn after every decision.
+            took_s = self._processor() - began
+            await self._binder.time.sleep(took_s * REST if took_s > FREE_S else 0)
 
     def _next(self, now: float) -> QueuedPod | None:
         entry = self._queue.pop(now)

@@ -16,10 +16,10 @@ from cel import Cancelled
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.time_limits import CHEAP_FIRST, FACTOR, OTHERS_FIRST, RECENT_S, DecisionTimeLimit
+from scheduler.decision.time_limits import CHEAP_FIRST, FACTOR, OTHERS_FIRST, RECENT_S, REST, DecisionTimeLimit
 from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
-from scheduler.extender.question import REST, JudgedNode
+from scheduler.extender.question import JudgedNode
 from scheduler.extender.verbs import Verbs
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.kinds import pod_of

@@ -26,7 +26,7 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_status import Condition
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
-from scheduler.decision.time_limits import OTHERS_FIRST
+from scheduler.decision.time_limits import OTHERS_FIRST, REST
 from scheduler.kinds import claim_of
 from scheduler.live import group_cycle
 from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
@@ -93,12 +93,13 @@ class LoopRoom:
     def __init__(self, *, is_dry: bool = False, preempts: bool = False) -> None:
         self.now = 100.0
         self.elsewhere_s = 0.0
+        self.rested_s: list[float] = []
         self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True)
         cluster.set_node(a_node(allocatable={"pods": Quantity.parse("110")}))
         self.denied = denied = LoopDenied()
         api = cast(Api, denied)
         moment = datetime(2026, 1, 1, tzinfo=UTC)
-        time = Time(lambda: self.now, lambda: moment, asyncio.sleep, lambda: 0.5)
+        time = Time(lambda: self.now, lambda: moment, self._rest, lambda: 0.5)
         binder = Binder(
             api, claims("v1"), cast(WatchedClaims, denied), WatchedVolumes(cluster), time, "ours", 1, "1", denied
         )
@@ -125,6 +126,10 @@ class LoopRoom:
             is_dry=is_dry,
             processor=lambda: self.now - self.elsewhere_s,
         )
+
+    async def _rest(self, duration_s: float) -> None:
+        self.rested_s += [duration_s] * bool(duration_s)
+        await asyncio.sleep(0)
 
     def _given_back(self, event: Event, _: str) -> None:
         self.queue.on_event(event, self.now)
@@ -382,6 +387,8 @@ def test_namespace_with_costly_decisions_lets_others_go_first_and_is_shown_when_
     asyncio.run(act())
     assert turns[:2] == ["dear", "other"]
     assert turns.count("dear") == 6  # 0.1, 0.25, 0.35, 0.7, 1 and 1 second
+    rests = [0.1, 0.25, 0.35, 0.7, 1.0, 1.0]
+    assert room.rested_s == pytest.approx([REST * turn_s for turn_s in rests]), "probes are heard in between"
     assert [one["queue"] for one in room.queue.dump() if one["pod"] == "dear/dear"] == ["backoff"]
 
 
