@@ -150,7 +150,8 @@ def _amounts(attempt: NodeAttempt, number: int, alternative: Alternative) -> Cou
 
 
 def _amounts_of(attempt: NodeAttempt, number: int, alternative: Alternative) -> CountedAmounts:
-    """What the devices count for if the alternative gets them. Cost: O(devices that count)."""
+    """What the devices count for if the alternative gets them. Raises Cancelled. Cost: O(devices that count)."""
+    attempt.look_at_time()
     limited = attempt.limited[number]
     counted, devices = limited.binding.limit.counted, attempt.view.devices
     if counted.unit == "devices":

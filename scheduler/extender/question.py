@@ -212,8 +212,8 @@ def _used_by(cluster: Cluster, pod_uid: str) -> Sequence[ClaimObject]:
 
 # Decisions are made in turns, between which probes, bindings and watches are heard.
 #
-# kube-scheduler asks about one pod at a time, and waits. An answer rests as a turn does: the next question comes at once.
-# If others need the time, the call ends with its turn, and the decision goes on when kube-scheduler asks again.
+# kube-scheduler asks about one pod at a time, and waits. An answer rests as a turn does: the next question comes at
+# once. If others need the time, the call ends with its turn, and the decision goes on when kube-scheduler asks again.
 
 
 MOST_UNFINISHED = 1024
