@@ -19,6 +19,7 @@ from allocator.words import counted
 from scheduler.attempt import eviction, pod_calls
 from scheduler.attempt.attempt import Together
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
+from scheduler.attempt.binder import EVICT, SLOT
 from scheduler.attempt.claim_objects import consumers_of
 from scheduler.attempt.claim_step import may_be_deallocated
 from scheduler.attempt.decision import AttemptOutcome, PodKey
@@ -391,7 +392,12 @@ class GroupCycle:
     async def _preempt(self, taken: _GroupInFlight, won: GroupToWin, refusal: Refusal) -> None:
         """Write what each member has won, and evict the victims, as soon as there is a slot."""
         problem, is_denied, is_current, seen = "", False, True, self._preemptions.changes
+        progress = self._binder.progress
+        for record in won.records:
+            progress.at(record.pod.uid, str(record.pod), record.node, SLOT)
         slot = await self._attempts.slots.wait(taken.group.key.namespace)
+        for record in won.records:
+            progress.at(record.pod.uid, str(record.pod), record.node, EVICT, record.victims_text)
         try:
             is_current = self._preemptions.changes == seen or self._is_so_still(taken, won)
             is_current = is_current and await self._evict(taken, won, refusal)
@@ -405,6 +411,7 @@ class GroupCycle:
         finally:
             slot.give_back()
             for record in won.records:
+                progress.end(record.pod.uid)
                 self._preemptions.evicted(record.pod.uid)
         if is_denied:
             self._back_off(taken, with_problem(refusal, problem))

@@ -489,7 +489,7 @@ class Loop:
         progress, problem, is_denied, is_current = self._binder.progress, "", False, True
         progress.at(pod.uid, str(pod), node, SLOT)
         slot = await self._attempts.slots.wait(pod.namespace)
-        progress.at(pod.uid, str(pod), node, EVICT, won.victims_text)
+        progress.at(pod.uid, str(pod), node, EVICT, won.record.victims_text)
         try:
             is_current = self._preemptions.changes == seen or self._is_so_still(entry, won)
             is_current = is_current and await self._evict(entry, won, refusal)

@@ -90,11 +90,6 @@ class PlaceToWin:
     claims: tuple[Claim, ...]
     """Those that come free."""
 
-    @property
-    def victims_text(self) -> str:
-        """How many go."""
-        return counted(len(self.record.victims), "pod that is preempted", "pods that are preempted")
-
 
 @dataclass(frozen=True, slots=True)
 class GroupToWin:

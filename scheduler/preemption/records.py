@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from allocator.cluster.usage import occupying
 from allocator.model import Claim
+from allocator.words import counted
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
@@ -71,6 +72,11 @@ class PreemptionRecord:
     ) -> "PreemptionRecord":
         """Of a member of a group, with the place that it gets. gone: victims, and claims that come free."""
         return PreemptionRecord(pod, placed.node, placed.given, *gone, tries, since)
+
+    @property
+    def victims_text(self) -> str:
+        """How many go."""
+        return counted(len(self.victims), "pod that is preempted", "pods that are preempted")
 
     def state(self, cluster: Cluster) -> RecordState:
         """How far it is, by what the watches show."""

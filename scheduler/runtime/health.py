@@ -34,7 +34,7 @@ from scheduler.rates import TokenBucket
 from scheduler.runtime.configuration import Common, is_loopback
 from scheduler.runtime.listening import Limits, answering_own, listening
 from scheduler.runtime.tls import Certificates, Files, self_signed
-from scheduler.terminal_text import json_of
+from scheduler.terminal_text import json_of, printable
 
 REMEMBERED_S = 10.0
 """For so long an answer counts, whichever."""
@@ -302,7 +302,7 @@ def probe_answer(
     left_out = frozenset(excluded)
     failures = {name: "" if name in left_out else check() for name, check in checks.items()}
     lines = [_line(name, failure, is_excluded=name in left_out) for name, failure in failures.items()]
-    lines += [f"warn: no check is named {name}" for name in sorted(left_out - checks.keys())]
+    lines += [f"warn: no check is named {printable(name)}" for name in sorted(left_out - checks.keys())]
     lines += [f"warn: {name}: {trouble}" for name, check in warnings.items() if (trouble := check())]
     is_good = not any(failures.values())
     return ProbeAnswer(is_good, "\n".join([*lines, f"{probe} check {'passed' if is_good else 'failed'}", ""]))

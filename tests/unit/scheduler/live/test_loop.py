@@ -1,6 +1,7 @@
 """The loop, with an API server that takes no binding for want of a right."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from allocator.model import Taint
 from cel.values.quantity import Quantity
 from scheduler.attempt import claim_objects
 from scheduler.attempt.attempts import INTERNAL, Attempts
-from scheduler.attempt.binder import Binder, Time, WatchedClaims, WatchedVolumes
+from scheduler.attempt.binder import EVICT, Binder, Time, WatchedClaims, WatchedVolumes
 from scheduler.attempt.claim_objects import Intent
 from scheduler.attempt.decision import Listener
 from scheduler.attempt.write_outcome import PROBE_S
@@ -31,15 +32,19 @@ from scheduler.kinds import claim_of
 from scheduler.live import group_cycle
 from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
 from scheduler.live.loop import LEFT_S, LULL_S, SEEN_S, Loop
-from scheduler.live.preemptions import NothingToWin, Preemptions, PreemptionTerms
+from scheduler.live.preemptions import GroupToWin, NothingToWin, Preemptions, PreemptionTerms
+from scheduler.plugins.plugin import Refusal
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
+from scheduler.pod_groups.group_preemption import GroupPreemption
 from scheduler.pod_groups.group_result import GroupNotPlaced
 from scheduler.pod_groups.groups import HELD_S, Groups
+from scheduler.preemption.records import PreemptionRecord
 from scheduler.queue import GATED_S, Queue, QueuedPod
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged
 from scheduler.state.invariants import Violation
+from scheduler.state.pods import pod_requests
 from tests.builders import NODE, a_container, a_node, a_pod, a_user, amounts, kubernetes
 
 ELSEWHERE = {
@@ -991,6 +996,24 @@ def test_second_look_at_what_a_group_wins_has_as_long_as_the_first(monkeypatch: 
     taken = SimpleNamespace(group=group, entries=[SimpleNamespace(pod=a_pod())])
     assert cycle._is_so_still(cast(Any, taken), cast(Any, None))
     assert given == [group_cycle.DECISION_S]
+
+
+def test_members_of_a_group_for_which_others_go_are_at_that_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    room, steps = LoopRoom(preempts=True), list[Counter[str]]()
+    cycle, progress = room.loop.group_cycle, room.loop.group_cycle._binder.progress
+    pods = (a_pod(name="one"), a_pod(name="two"))
+    group = GroupOfPods(GroupKey("label", "default", "g"), pods, 2, 0)
+    records = tuple(PreemptionRecord(pod, NODE, victims=frozenset({"victim"})) for pod in pods)
+
+    async def evict(*_: object) -> bool:
+        steps.append(progress.by_step())
+        return False
+
+    monkeypatch.setattr(cycle, "_evict", evict)
+    taken = group_cycle._GroupInFlight(group, [], room.now)
+    won = GroupToWin(GroupPreemption(""), records, ())
+    asyncio.run(cycle._preempt(taken, won, Refusal(frozenset(), pod_requests(pods[0]))))
+    assert [*steps, progress.by_step()] == [{EVICT: 2}, {}]
 
 
 @pytest.mark.parametrize(("place_s", "expected"), [(0.5, [[6.0, 6.0, 1.0]]), (3.0, [[6.0], [6.0, 1.0]])])

@@ -98,6 +98,8 @@ def test_excluded_check_does_not_count_and_a_misspelled_one_is_reported() -> Non
     found = probe_answer("readyz", {"caches": fails}, {}, ["caches", "cahces"])
     assert found.is_good
     assert found.text == "[+]caches excluded: ok\nwarn: no check is named cahces\nreadyz check passed\n"
+    forged = probe_answer("readyz", {}, {}, ["x\r\n[+]ok\x1b[31m\u202e"])
+    assert forged.text == "warn: no check is named x\\r\\n[+]ok\\x1b[31m\\u202e\nreadyz check passed\n"
 
 
 def test_checks_are_asked_at_each_probe() -> None:
