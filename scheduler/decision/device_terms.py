@@ -11,7 +11,7 @@ from itertools import product
 from operator import and_, or_
 
 from allocator.bits import Mask, bits
-from allocator.constraints import covers, published
+from allocator.constraints import published
 from allocator.features.list_type_attributes import Incomparable, Token, is_list, tokens
 from allocator.fleet.fleet import Fleet
 from allocator.gates import LIST_TYPE_ATTRIBUTES
@@ -71,6 +71,7 @@ class DeviceTerms:
         ]
         self._every = (*self.matches, *self._distinct)
         self._pools: dict[PoolID, Mapping[str, Device]] = {}
+        self._names: dict[str, frozenset[str]] = {}
         self._had: dict[str, tuple[Allocation, Mapping[Constraint, frozenset[Token]]]] = {}
         """Of an allocated claim, by uid, the values that its devices have in common; all of them for distinct ones."""
 
@@ -90,8 +91,21 @@ class DeviceTerms:
         had = [self._values_of(claim, claim.allocation) for claim in others if claim.allocation]
         joint = [JointConstraint(one, self._values(one, had, values)) for one in self._every]
         return [
-            replace(claim, joint=tuple(one for one in joint if _concerns(one.constraint, claim))) for claim in pending
+            replace(claim, joint=tuple([one for one in joint if self._concerns(one.constraint, claim)]))
+            for claim in pending
         ]
+
+    def _concerns(self, constraint: Constraint, claim: Claim) -> bool:
+        names = self._names_of(claim)
+        return bool(names) and (not constraint.requests or not names.isdisjoint(constraint.requests))
+
+    def _names_of(self, claim: Claim) -> frozenset[str]:
+        """By which a constraint names its requests; see `covers`."""
+        if claim.uid not in self._names:
+            self._look()
+            names = [one.name for request in claim.requests for one in request.alternatives]
+            self._names[claim.uid] = frozenset([*names, *(name.partition("/")[0] for name in names)])
+        return self._names[claim.uid]
 
     def _values(
         self, constraint: Constraint, had: Iterable[Mapping[Constraint, frozenset[Token]]], values: ChosenValues
@@ -147,12 +161,13 @@ class DeviceTerms:
         O(devices of the nodes); of attributes that the same requests have to match as many choices as there are
         devices that differ in them, of others all combinations.
         """
-        claims = list(pending)
+        claims = list({claim.uid: claim for claim in pending}.values())
         together: dict[tuple[str, ...], list[str]] = {}
         for constraint in self.matches:
+            self._look()
             name = constraint.match_attribute
             is_new = all(name not in names for names in together.values())
-            if is_new and any(_concerns(constraint, claim) for claim in claims):
+            if is_new and any(self._concerns(constraint, claim) for claim in claims):
                 together.setdefault(constraint.requests, []).append(name)
         if not together:
             yield NO_VALUES
@@ -188,10 +203,6 @@ class DeviceTerms:
 
 def _requests(term: AttributeTerm) -> tuple[str, ...]:
     return () if term.request == ANY_REQUEST else (term.request,)
-
-
-def _concerns(constraint: Constraint, claim: Claim) -> bool:
-    return any(covers(constraint, one) for request in claim.requests for one in request.alternatives)
 
 
 def _covers(constraint: Constraint, request: str) -> bool:

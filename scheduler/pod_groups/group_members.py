@@ -154,7 +154,8 @@ class GroupMembers:
         return len(self.members)
 
     def cycle(self, place: int) -> PodCycle:
-        """The member as things are now: a claim for which another one has taken devices has them."""
+        """The member as things are now: a claim for which another one has taken devices has them. Raises Cancelled."""
+        self.cluster.time_limit.look()
         member = self.members[place]
         claims = [self._now(claim) for claim in member.claims]
         cycle = PodCycle(self.cluster, member.pod, claims, member.full, is_member=True)
@@ -177,8 +178,12 @@ class GroupMembers:
     @cached_property
     def refused(self) -> Mapping[int, str]:
         """The members that no node can take, whatever is free, with the reason."""
-        refusals = ((place, self._cycles[place].refused_everywhere()) for place in range(len(self)))
-        return {place: refusal[1] for place, refusal in refusals if refusal}
+        refused: dict[int, str] = {}
+        for place, cycle in enumerate(self._cycles):
+            self.cluster.time_limit.look()
+            if refusal := cycle.refused_everywhere():
+                refused[place] = refusal[1]
+        return refused
 
     @cached_property
     def classes(self) -> Sequence[int]:
@@ -195,6 +200,7 @@ class GroupMembers:
         return places
 
     def _class(self, place: int) -> Hashable:
+        self.cluster.time_limit.look()
         cycle, pod = self._cycles[place], self.members[place].pod
         has = tuple(claim.uid for claim in cycle.claims if claim.allocation is not None or self._is_shared(claim))
         asks = tuple((one.nodes, one.requests.key, fingerprint_of(one.pending), one.problem) for one in cycle.asks)
@@ -266,8 +272,10 @@ class GroupMembers:
         names = [name for name in ("pods", *resources) if name in infos.columns]
         alone = any(self.members[places[0]].pod.host_ports for places in self.by_class)
         promised = {number for places in self.by_class for number in self._cycles[places[0]].view.nominated}
-        numbers = numbers_of(within)
-        passes = [flags_of(mask, within.bit_length())[numbers].tolist() for mask in self.allowed]
+        numbers, passes = numbers_of(within), list[list[bool]]()
+        for mask in dict.fromkeys(self.allowed):
+            self.cluster.time_limit.look()
+            passes.append(flags_of(mask, within.bit_length())[numbers].tolist())
         free = [infos.columns[name].free[numbers].tolist() for name in names]
         devices = self._devices_on(within)
         by_kind: dict[Hashable, list[int]] = {}

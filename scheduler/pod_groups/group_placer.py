@@ -76,13 +76,13 @@ def place_group(
     """
     if group.problem or group.held:
         return GroupNotPlaced(group.problem or group.held, held=not group.problem)
-    members, unready = ready or ready_members(cluster, group)
-    if placeable_of(group, members)(range(len(members))) is None:
-        reason = next(iter(unready.values()), "no member waits for a node")
-        return GroupNotPlaced(reason, held=True, needed=group.missing)
     steps = GroupSteps(most_steps, cluster.time_limit.is_over)
     try:
         with cluster.time_limit.limited():
+            members, unready = ready or ready_members(cluster, group)
+            if placeable_of(group, members)(range(len(members))) is None:
+                reason = next(iter(unready.values()), "no member waits for a node")
+                return GroupNotPlaced(reason, held=True, needed=group.missing)
             return _GroupPlacer(cluster, group, members, steps, cluster.fleet.all & within).result()
     except OutOfGroupSteps:
         return GroupUnknown(most_steps)
@@ -108,6 +108,7 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
     unready: dict[str, str] = {}
     joining: Counter[str] = Counter()
     for pod in group.waiting:
+        cluster.time_limit.look()
         claims = cluster.claims_of(pod)
         if pod.gates:
             unready[pod.uid] = f"pod {pod}: scheduling is gated by {', '.join(pod.gates)}"
@@ -279,6 +280,7 @@ class _GroupPlacer:
         own, taken, index = self._group, dict[str, GroupOfPods](), self._cluster.pod_groups
         trees: dict[GroupKey, GroupOfPods] = {}  # each is read once, and not for each of its pods
         for number, pod in self._cluster.pods.on_nodes():
+            self._cluster.time_limit.look()
             if (other := key_of(pod, index)) is None or other == own.key:
                 continue
             group = trees.get(other) or group_of(other, [pod], index)
@@ -294,12 +296,11 @@ class _GroupPlacer:
     ) -> tuple[_NodeDomain, GroupSearch, list[int]] | None:
         """The preferred domain, of the narrowest level that has one, with the whole subset; None where no level has."""
         for key in reversed(self._group.terms.preferred):
-            split = [
-                replace(own, nodes=both, values=outer.values)
-                for outer in within
-                for own in self._domains(key)
-                if (both := own.nodes & outer.nodes)
-            ]
+            domains, split = self._domains(key), list[_NodeDomain]()
+            for outer in within:
+                self._cluster.time_limit.look()
+                inner = [(own, both) for own in domains if (both := own.nodes & outer.nodes)]
+                split += [replace(own, nodes=both, values=outer.values) for own, both in inner]
             searches = zip(split, self._searches(split), strict=True)
             fitting = [(domain, search, subset) for domain, search in searches if search.fits(subset)]
             if fitting:

@@ -27,6 +27,10 @@ class GroupSteps:
         self.taken += 1
         if self.taken > self.most:
             raise OutOfGroupSteps
+        self.look()
+
+    def look(self) -> None:
+        """For what is between two steps. Raises Cancelled."""
         if self.is_over():
             raise Cancelled("cancelled during the search for a place for a group")
 

@@ -65,8 +65,7 @@ class Packing:
         self._states = states
         self._nodes = nodes
         self._classes = classes
-        ones = [tuple(int(one == other) for other in range(classes)) for one in range(classes)]
-        self._weights = [*weights, *ones] if weights else ones
+        self._weights = weights
         self._found: dict[NodeLoad, NodeCounts | None] = {}
 
     def feasible(self, wanted: NodeLoad) -> NodeCounts | None:
@@ -76,7 +75,8 @@ class Packing:
         return self._found[wanted]
 
     def places(self, one: int) -> int:
-        """How many members of the class have a place if no others do."""
+        """How many members of the class have a place if no others do. Raises Cancelled."""
+        self._states.steps.look()
         empty = (0,) * self._classes
         return sum(count * self._states.room((kind, empty), one) for kind, count in enumerate(self._nodes))
 
@@ -93,7 +93,7 @@ class Packing:
         while path:
             left -= 1
             if left == 0 and sum(map(bool, wanted)) > 1 and (loads := self._maximal_loads(wanted)) is not None:
-                return _ByNodes(self._states.steps, self._nodes, loads, self._weights).search(wanted)
+                return _ByNodes(self._states.steps, self._nodes, loads, self._weights, self._classes).search(wanted)
             states, tries = path[-1]
             place = len(path) - 1
             if place == len(items):
@@ -144,11 +144,13 @@ class Packing:
         return [load for load in full if not self._has_room(kind, load, used, wanted)]
 
     def _more(self, kind: int, load: NodeLoad, one: int, most: int) -> Iterator[NodeLoad]:
-        """The load with none, one, two and so on of the class."""
+        """The load with none, one, two and so on of the class. Raises Cancelled."""
+        self._states.steps.look()
         for number in range(min(self._states.room((kind, load), one), most) + 1):
             yield (*load[:one], number, *load[one + 1 :])
 
     def _has_room(self, kind: int, load: NodeLoad, used: Sequence[int], wanted: NodeLoad) -> bool:
+        self._states.steps.look()
         return any(load[one] < wanted[one] and self._states.more((kind, load), one) is not None for one in used)
 
     def _tries(
@@ -169,6 +171,7 @@ class Packing:
         for item in items[place:]:
             left[item] = left.get(item, 0) + 1
         for item, count in left.items():
+            self._states.steps.look()
             room = 0
             for state, nodes in states.items():
                 room += nodes * self._states.room(state, item)
@@ -198,15 +201,19 @@ class _ByNodes:
         nodes: Sequence[int],
         loads: Sequence[Sequence[NodeLoad]],
         weights: Sequence[NodeLoad],
+        classes: int,
     ) -> None:
         self._steps = steps
         self._loads = loads
         self._weights = weights
+        self._classes = classes
         # Kinds of few loads first: they have the least choice.
         order = sorted((kind for kind, count in enumerate(nodes) if count), key=lambda kind: (len(loads[kind]), kind))
         self._kinds = [kind for kind in order for _ in range(nodes[kind])]
-        most = {kind: [max(_dot(weight, load) for load in loads[kind]) for weight in weights] for kind in order}
-        rooms = [[0] * len(weights)]
+        most = {
+            kind: [max(amounts) for amounts in zip(*map(self._amounts, loads[kind]), strict=True)] for kind in order
+        }
+        rooms = [[0] * (len(weights) + classes)]
         for kind in reversed(self._kinds):
             rooms.append([own + after for own, after in zip(most[kind], rooms[-1], strict=True)])
         self._rooms = rooms[::-1]
@@ -239,27 +246,25 @@ class _ByNodes:
         if place == len(self._kinds):
             return
         after = self._rooms[place + 1]
-        least = [_dot(weight, left) - room for weight, room in zip(self._weights, after, strict=True)]
+        least = [amount - room for amount, room in zip(self._amounts(left), after, strict=True)]
         loads = {tuple(map(min, load, left)) for load in self._loads[self._kinds[place]]}
         enough = [
-            load
-            for load in loads
-            if all(_dot(weight, load) >= few for weight, few in zip(self._weights, least, strict=True))
+            load for load in loads if all(amount >= few for amount, few in zip(self._amounts(load), least, strict=True))
         ]
-        first = self._weights[0]
-        yield from sorted(enough, key=lambda load: (-_dot(first, load), sum(load), load))
+        yield from sorted(enough, key=lambda load: (-self._amounts(load)[0], sum(load), load))
+
+    def _amounts(self, load: NodeLoad) -> list[int]:
+        """What the load takes of each resource, and how many members of each class it has. Raises Cancelled."""
+        self._steps.look()
+        return [*(sum(map(mul, weight, load)) for weight in self._weights), *load]
 
     def _counts(self, taken: Sequence[NodeLoad]) -> NodeCounts:
-        empty = (0,) * len(self._weights[0])
+        empty = (0,) * self._classes
         loads = [*taken, *[empty] * (len(self._kinds) - len(taken))]
         counts: dict[NodeState, int] = {}
         for state in zip(self._kinds, loads, strict=True):
             counts[state] = counts.get(state, 0) + 1
         return counts
-
-
-def _dot(weight: NodeLoad, load: NodeLoad) -> int:
-    return sum(map(mul, weight, load))
 
 
 def _plus(load: NodeLoad, one: int) -> NodeLoad:

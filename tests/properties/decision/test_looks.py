@@ -207,6 +207,46 @@ def preemption(nodes: int, devices: int, requests: int, alternatives: int) -> in
     return room.preempted(room.pod("high", [claim], priority=1000), [claim])
 
 
+def a_group_whose_terms_name_no_request() -> int:
+    room = Room()
+    room.nodes(4, 8, alike)
+    shared = [a_claim_for(f"c{one}", 8) for one in range(100)]
+    terms = tuple(AttributeTerm(f"absent-{number}", f"{DRIVER}/a{number}") for number in range(32))
+    group = room.group([shared] * 60, GroupTerms(match=terms))
+    return room.most_calls_between_looks(lambda: place_group(room.cluster, group))
+
+
+def a_group_in_domains() -> int:
+    room = Room()
+    for node in range(800):
+        labels = {"kubernetes.io/hostname": f"n-{node}"}
+        room.cluster.set_node(a_node(f"n-{node}", labels, allocatable=amounts(cpu="999", pods="999")))
+    hostname = "kubernetes.io/hostname"
+    group = room.group([[]], GroupTerms(required=hostname, preferred=(hostname,) * 8))
+    return room.most_calls_between_looks(lambda: place_group(room.cluster, group))
+
+
+def a_group_beside_others() -> int:
+    room = Room()
+    room.cluster.set_node(a_node("n-0", {"rack": "a"}, allocatable=amounts(cpu="999", pods="9999")))
+    for one in range(2000):
+        named = ",".join(f"{number}={DRIVER}/a{number}" for number in range(32))
+        said = {"dra-scheduler.dev/topology-required": "rack", "dra-scheduler.dev/match-attribute": named}
+        room.pod(f"pod-{one}", [], node_name="n-0", labels={"dra-scheduler.dev/group": f"g{one}"}, grouping=said)
+    group = room.group([[]], GroupTerms(required="rack", exclusive=True))
+    return room.most_calls_between_looks(lambda: place_group(room.cluster, group))
+
+
+def a_group_of_pods_that_differ() -> int:
+    room = Room()
+    room.cluster.set_node(a_node("n-0", allocatable=amounts(cpu="9", pods="9999")))
+    pods = tuple(a_pod(a_container(cpu=f"{one + 1}m"), name=f"member-{one}") for one in range(1000))
+    for pod in pods:
+        room.cluster.set_pod(pod)
+    group = GroupOfPods(GroupKey(LABEL, "default", "g"), pods, len(pods), priority=0)
+    return room.most_calls_between_looks(lambda: place_group(room.cluster, group))
+
+
 def preemption_by_a_group() -> int:
     room = Room()
     room.nodes(20, 8, all_different)
@@ -258,6 +298,10 @@ CASES: Mapping[str, Callable[[], int]] = {
     "a group whose devices have 32 attributes in common": lambda: a_group_with_terms("match", alike, 60),
     "a group whose devices have 8 attributes apart": lambda: a_group_with_terms("distinct", all_different, 60),
     "two pods whose devices have unique attributes in common": lambda: a_group_with_terms("match", all_different, 2),
+    "a group whose terms name no request": a_group_whose_terms_name_no_request,
+    "a group in many domains": a_group_in_domains,
+    "a group beside many others": a_group_beside_others,
+    "a group of pods that differ": a_group_of_pods_that_differ,
     "a pod with thousands of devices that have 32 attributes in common": a_pod_with_terms,
     "thousands of containers with extended resources": extended_resources,
     "preemption on nodes with many devices": lambda: preemption(20, 100, 16, 4),
