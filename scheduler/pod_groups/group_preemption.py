@@ -138,10 +138,11 @@ class _GroupPreemptor:
 
 
 def units_below(cluster: Cluster, group: GroupOfPods) -> list[Unit]:
-    """Who can go for the group, the most important first: pods, and groups that go only together."""
+    """Who can go for the group, the most important first: pods, and groups that go only together. Raises Cancelled."""
     whole: dict[tuple[type, str], tuple[AnyPodGroup, list[Pod]]] = {}
     units: list[Unit] = []
     for number in bits(cluster.fleet.all):
+        cluster.time_limit.look()
         for pod in cluster.by_priority.on(number):
             if key_of(pod, cluster.pod_groups) == group.key:
                 continue
