@@ -82,8 +82,15 @@ def generate(containers: Sequence[Container], classes: Mapping[str, DeviceClass]
     the sorted names of its requests>`. A plain init container uses those of later containers first; of what the init
     containers still lack, one after the other, the largest amount is one more request, which all of them use.
     """
-    numbers = [{name: number for number, name in enumerate(sorted(one.requests))} for one in containers]
-    by_resource = [_ResourceRequests.of(containers, numbers, name, classes[name].name) for name in sorted(classes)]
+    asked: dict[str, list[tuple[int, int]]] = {}
+    for position, container in enumerate(containers):
+        for resource in container.requests.keys() & classes.keys():
+            if count := _count(container, resource):
+                asked.setdefault(resource, []).append((position, count))
+    by_resource = [
+        _ResourceRequests.of(containers, resource, classes[resource].name, asked[resource])
+        for resource in sorted(asked)
+    ]
     requests = [request for own in by_resource for request in own.requests()]
     return Generated(tuple(sorted(requests, key=lambda request: request.name)), by_resource)
 
@@ -115,30 +122,28 @@ class _ResourceRequests:
 
     @staticmethod
     def of(
-        containers: Sequence[Container], numbers: Sequence[Mapping[str, int]], resource: str, class_name: str
+        containers: Sequence[Container], resource: str, class_name: str, asked: Sequence[tuple[int, int]]
     ) -> "_ResourceRequests":
-        """numbers: by container its resources, in the order of their names."""
+        """asked: the positions of the containers that ask for it, in their order, with how many devices."""
 
         def request(position: int, count: int) -> CountRequest:
-            name = f"container-{position}-request-{numbers[position][resource]}"
-            return CountRequest(name, class_name, count)
+            number = sum([name < resource for name in containers[position].requests])
+            return CountRequest(f"container-{position}-request-{number}", class_name, count)
 
         lasting: dict[int, CountRequest] = {}
         plain: dict[int, int] = {}
-        extra: CountRequest | None = None
+        extra: tuple[int, int] | None = None
         later = 0  # what the lasting containers behind have, as all are read from the last to the first
-        for position, container in reversed(list(enumerate(containers))):
-            if not (count := _count(container, resource)):
-                continue
-            if not container.is_plain_init:
+        for position, count in reversed(asked):
+            if not containers[position].is_plain_init:
                 lasting[position] = request(position, count)
                 later += count
                 continue
             plain[position] = count
-            if count > later and (extra is None or count - later >= extra.count):
-                extra = request(position, count - later)
+            if count > later and (extra is None or count - later >= extra[1]):
+                extra = position, count - later
         in_order = dict(reversed(lasting.items())), dict(reversed(plain.items()))
-        return _ResourceRequests(containers, resource, *in_order, extra)
+        return _ResourceRequests(containers, resource, *in_order, request(*extra) if extra else None)
 
     def requests(self) -> Iterator[CountRequest]:
         if self.extra:
