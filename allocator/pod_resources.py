@@ -247,14 +247,14 @@ def requests_of(containers: Sequence[Container]) -> Amounts:
     Those that last run together; a plain init container runs with those of them that stand before it.
     Source: KEP-753.
     """
-    lasting, most = Counter[str](), Counter[str]()
+    lasting, most = dict[str, int](), dict[str, int]()
     for container in containers:
-        own = Counter({name: amount.nanos for name, amount in container.requests.items()})
-        own.update(lasting)
-        most |= own
-        if not container.is_plain_init:
-            lasting = own
-    return most
+        for name, amount in container.requests.items():
+            total = lasting.get(name, 0) + amount.nanos
+            most[name] = max(most.get(name, 0), total)
+            if not container.is_plain_init:
+                lasting[name] = total
+    return {name: amount for name, amount in most.items() if amount}
 
 
 def over_budget(pod: PodResources, claims: Iterable[Amounts]) -> OverBudget | None:
