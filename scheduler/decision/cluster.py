@@ -125,7 +125,8 @@ class Cluster:
         self.selectors = PodSelectors()
         self.pod_groups = PodGroupIndex()
         self.budgets = DisruptionBudgets(
-            empty_selects_all=features.release.empty_budgets_select or not features.is_strict
+            empty_selects_all=features.release.empty_budgets_select or not features.is_strict,
+            look=self.time_limit.look,
         )
         self.volumes = Volumes(self._table, features, unseen=unseen, unmade=unmade)
         self.by_priority = PodsByPriority(takes_static=features.is_strict)

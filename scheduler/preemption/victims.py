@@ -96,8 +96,8 @@ class Reprieve:
         violating = [
             (unit, own) for unit, own in zip(self.units, self.violated, strict=False) if unit.pods[0].uid in gone
         ]
-        budgets = {budget: None for _, own in violating for budget in own}
-        return sum(len(unit.pods) for unit, _ in violating), tuple(budgets)
+        budgets = {id(budget): budget for _, own in violating for budget in own}
+        return sum(len(unit.pods) for unit, _ in violating), tuple(budgets.values())
 
 
 Away = Callable[[Sequence[Unit]], AbstractContextManager[None]]

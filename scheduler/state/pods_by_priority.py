@@ -106,9 +106,11 @@ class DisruptionBudgets:
     """The budgets that the watch shows. changes: how often they have changed.
 
     empty_selects_all: `{}` selects all pods, and every selector also those without labels, as the API says (1.38).
+    look: called for each pod, for the time that a decision has; raises Cancelled.
     """
 
-    def __init__(self, *, empty_selects_all: bool = True) -> None:
+    def __init__(self, *, empty_selects_all: bool = True, look: Callable[[], None] = lambda: None) -> None:
+        self._look = look
         self._empty_selects_all = empty_selects_all
         self.changes = 0
         self._by_namespace: dict[str, dict[str, PodDisruptionBudget]] = {}
@@ -134,6 +136,7 @@ class DisruptionBudgets:
 
     def of(self, pod: Pod) -> Sequence[PodDisruptionBudget]:
         """The budgets from which an eviction of the pod takes one."""
+        self._look()
         own = self._by_namespace.get(pod.namespace)
         if not own:
             return ()
@@ -147,7 +150,7 @@ class DisruptionBudgets:
         """For each of the units, whose pods are evicted together and in this order, the budgets that it violates."""
         # Differs from kube-scheduler 1.37 and later: there the first violated budget ends the count for a pod, and
         # which one comes first is random.
-        return violated_of([self.all_of(unit) for unit in units])
+        return violated_of(map(self.all_of, units))
 
     def all_of(self, unit: Sequence[Pod]) -> Sequence[PodDisruptionBudget]:
         """The same for pods that are evicted together; a budget comes again for each of its pods."""
@@ -169,10 +172,10 @@ def violated_of(units: Iterable[Sequence[PodDisruptionBudget]]) -> list[tuple[Po
     left: dict[int, int] = {}
     violations: list[tuple[PodDisruptionBudget, ...]] = []
     for unit in units:
-        violated: tuple[PodDisruptionBudget, ...] = ()
+        violated: dict[int, PodDisruptionBudget] = {}
         for budget in unit:
             left[id(budget)] = rest = left.get(id(budget), budget.disruptions_allowed) - 1
-            if rest < 0 and budget not in violated:
-                violated = (*violated, budget)
-        violations.append(violated)
+            if rest < 0:
+                violated[id(budget)] = budget
+        violations.append(tuple(violated.values()))
     return violations

@@ -17,7 +17,9 @@ from allocator.outcome import AllocationError
 from allocator.policies import policy_of
 from cel.values.quantity import Quantity
 from scheduler.core_v1.group_terms import NO_TERMS, AttributeTerm, GroupTerms
+from scheduler.core_v1.label_selectors import equal_labels
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced
@@ -83,7 +85,12 @@ class Room:
         for node in range(nodes):
             for one in range(devices):
                 has = Allocation((DeviceResult("r0", DRIVER, f"n-{node}", f"gpu-{one}"),))
-                self.pod(f"low-{node}-{one}", [a_claim_for(f"low-{node}-{one}", allocation=has)], node_name=f"n-{node}")
+                self.pod(
+                    f"low-{node}-{one}",
+                    [a_claim_for(f"low-{node}-{one}", allocation=has)],
+                    node_name=f"n-{node}",
+                    labels={"app": "low"},
+                )
 
     def pod(self, name: str, claims: Sequence[Claim], **more: object) -> Pod:
         """A pod with these claims."""
@@ -247,10 +254,12 @@ def a_group_of_pods_that_differ() -> int:
     return room.most_calls_between_looks(lambda: place_group(room.cluster, group))
 
 
-def preemption_by_a_group() -> int:
+def preemption_by_a_group(budgets: int = 0) -> int:
     room = Room()
     room.nodes(20, 8, all_different)
     room.full_of_pods(20, 8)
+    for one in range(budgets):
+        room.cluster.budgets.set(PodDisruptionBudget("default", f"budget-{one}", equal_labels({"app": "low"})))
     selector = f"device.attributes['{DRIVER}'].a0 != '%d'"
     group = room.group([[a_claim_for(f"c{one}", 4, 4, selector)] for one in range(20)], priority=1000)
 
@@ -307,6 +316,7 @@ CASES: Mapping[str, Callable[[], int]] = {
     "preemption on nodes with many devices": lambda: preemption(20, 100, 16, 4),
     "preemption on many nodes": lambda: preemption(150, 16, 4, 1),
     "preemption by a group": preemption_by_a_group,
+    "preemption where a thousand budgets select each pod": lambda: preemption_by_a_group(1000),
     "limits": limits,
     "many claims with constraints": many_claims,
     **{f"policy {name}": partial(a_policy, name) for name in ("pack", "spread", "fill-value", "least-fragmentation")},
