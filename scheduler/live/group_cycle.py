@@ -318,10 +318,9 @@ class GroupCycle:
         self._wake()
 
     def _try_again(self, taken: _GroupInFlight) -> None:
-        """The group is decided anew, at once."""
+        """The group is decided anew, at once; what its members have won is theirs still."""
         now = self._clock()
         for entry in taken.entries:
-            self._preemptions.drop(entry.pod.uid)
             self._queue.held(entry.pod.uid, now, now)
 
     def _preempt_now(self, taken: _GroupInFlight, refusal: Refusal) -> None:
@@ -423,6 +422,8 @@ class GroupCycle:
             self._metrics.group_attempted(GroupAttemptResult.UNSCHEDULABLE)
             self._say(taken.group, "Unschedulable", refusal.message, refusal.gist)
         else:
+            for entry in taken.entries:
+                self._preemptions.drop(entry.pod.uid)
             self._try_again(taken)
         self._wake()
 

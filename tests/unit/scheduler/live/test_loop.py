@@ -1016,6 +1016,26 @@ def test_members_of_a_group_for_which_others_go_are_at_that_step(monkeypatch: py
     assert [*steps, progress.by_step()] == [{EVICT: 2}, {}]
 
 
+def test_group_that_changes_before_others_go_for_it_is_tried_again_and_keeps_what_it_has_won(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = LoopRoom(preempts=True)
+    cycle, preemptions = room.loop.group_cycle, room.loop.group_cycle._preemptions
+    room.add("pod")
+    entry = room.queue.pop(room.now)
+    assert entry is not None
+    group = GroupOfPods(GroupKey("label", "default", "g"), (entry.pod,), 1, 0)
+    larger = replace(group, members=(entry.pod, a_pod(name="other")))
+    preemptions._records.set(PreemptionRecord(entry.pod, NODE))
+    monkeypatch.setattr(cycle, "_groups", SimpleNamespace(group=lambda _: larger))
+    monkeypatch.setattr(preemptions, "group_preemption", lambda *_: pytest.fail("it is another group by now"))
+    taken = group_cycle._GroupInFlight(group, [entry], room.now)
+    asyncio.run(cycle._preempt_later(taken, Refusal(frozenset(), pod_requests(entry.pod)), 1.0))
+    assert room.rested_s == [1.0]
+    assert room.queue.pop(room.now) is entry
+    assert list(preemptions.records) == [entry.pod.uid]
+
+
 @pytest.mark.parametrize(("place_s", "expected"), [(0.5, [[6.0, 6.0, 1.0]]), (3.0, [[6.0], [6.0, 1.0]])])
 def test_who_goes_for_a_group_is_decided_in_a_turn_of_its_own_if_its_place_took_long(
     monkeypatch: pytest.MonkeyPatch, place_s: float, expected: list[list[float]]
