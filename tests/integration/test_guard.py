@@ -43,19 +43,21 @@ def guard(plane: ControlPlane, api: RestClient) -> Iterator[None]:
     grant(api)
     create_claim(api)
     restore(api, manifests(GUARD / "policy.yaml"))
-    await_refusal(plane, is_refused=True)
+    await_refusal(plane, STOCK, OWN, is_refused=True)
     yield
     api.delete(BINDING, NAME)
     api.delete(POLICY, NAME)
-    await_refusal(plane, is_refused=False)
+    for identity in (OURS, STOCK):  # whatever drivers the test gave them: others are on this control plane next
+        for driver in (OWN, OTHER):
+            await_refusal(plane, identity, driver, is_refused=False)
 
 
-def await_refusal(plane: ControlPlane, *, is_refused: bool) -> None:
+def await_refusal(plane: ControlPlane, identity: Identity, driver: str, *, is_refused: bool) -> None:
     """A policy comes into force, and goes, some time after it was written."""
     poll_until(
         lambda reported: bool(reported) is is_refused,
-        lambda: refusal(plane, STOCK, a_result(OWN)),
-        f"refusal is {is_refused}",
+        lambda: refusal(plane, identity, a_result(driver)),
+        f"refusal of {driver} to {identity.user} is {is_refused}",
     )
 
 
@@ -115,6 +117,6 @@ def test_list_of_drivers_takes_effect_when_it_changes(plane: ControlPlane, api: 
     (allocators,) = (one for one in policy["spec"]["variables"] if one["name"] == "allocators")
     allocators["expression"] = allocators["expression"].replace(OWN, OTHER)
     api.replace(policy)
-    await_refusal(plane, is_refused=False)
+    await_refusal(plane, STOCK, OWN, is_refused=False)
     assert refusal(plane, OURS, a_result(OTHER)) == ""
     assert refusal(plane, OURS, a_result(OWN)) != ""
