@@ -24,10 +24,20 @@ from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, E
 from cel.cache import LruCache
 
 
+def names_of(request: str) -> tuple[str, str]:
+    """By which a constraint names a request: its name, and of a subrequest that of the request that it belongs to."""
+    return request, request.partition("/")[0]
+
+
 def covers(constraint: Constraint, alternative: Alternative) -> bool:
     """True if the constraint applies to the request: no names mean all, a request's name means its subrequests."""
-    names = constraint.requests
-    return not names or alternative.name in names or alternative.name.partition("/")[0] in names
+    return covers_name(constraint, alternative.name)
+
+
+def covers_name(constraint: Constraint, request: str) -> bool:
+    """As `covers`, by the name that a result has of it."""
+    own, whole = names_of(request)
+    return not constraint.requests or own in constraint.requests or whole in constraint.requests
 
 
 def lookup(device: Device, name: str) -> Attribute | None:

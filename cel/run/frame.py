@@ -18,7 +18,7 @@ MOST_BESIDE: Final = 2**23  # work in one evaluation
 MOST_ELEMENTS: Final = 2**23  # of all aggregates that calls process in one evaluation
 # Besides their costs, which count the sizes of what calls read and make:
 WORK_OF_AN_OPERATOR: Final = 2
-WORK_OF_A_FUNCTION: Final = 16  # to parse a short URL takes 4 microseconds
+WORK_OF_A_FUNCTION: Final = 16  # to parse a URL or a quantity takes some microseconds
 WORK_OF_AN_ERROR: Final = 12
 ITERATIONS_PER_POLL: Final = 256  # between two polls of `is_cancelled`: well below a millisecond
 WORK_PER_POLL: Final = 4096  # of a call, or elements of its arguments: it is not made without such a poll

@@ -11,7 +11,7 @@ from itertools import product
 from operator import and_, or_
 
 from allocator.bits import Mask, bits
-from allocator.constraints import published
+from allocator.constraints import covers_name, names_of, published
 from allocator.features.list_type_attributes import Incomparable, Token, is_list, tokens
 from allocator.fleet.fleet import Fleet
 from allocator.gates import LIST_TYPE_ATTRIBUTES
@@ -100,11 +100,11 @@ class DeviceTerms:
         return bool(names) and (not constraint.requests or not names.isdisjoint(constraint.requests))
 
     def _names_of(self, claim: Claim) -> frozenset[str]:
-        """By which a constraint names its requests; see `covers`."""
+        """By which constraints name its requests."""
         if claim.uid not in self._names:
             self._look()
-            names = [one.name for request in claim.requests for one in request.alternatives]
-            self._names[claim.uid] = frozenset([*names, *(name.partition("/")[0] for name in names)])
+            alternatives = [one for request in claim.requests for one in request.alternatives]
+            self._names[claim.uid] = frozenset(name for one in alternatives for name in names_of(one.name))
         return self._names[claim.uid]
 
     def _values(
@@ -131,7 +131,7 @@ class DeviceTerms:
         for constraint in self._every:
             self._look()
             name = constraint.match_attribute or constraint.distinct_attribute
-            own = [self._of_result(name, one) for one in allocation.results if _covers(constraint, one.request)]
+            own = [self._of_result(name, one) for one in allocation.results if covers_name(constraint, one.request)]
             if own:
                 yield constraint, reduce(or_ if constraint.distinct_attribute else and_, own)
 
@@ -203,9 +203,3 @@ class DeviceTerms:
 
 def _requests(term: AttributeTerm) -> tuple[str, ...]:
     return () if term.request == ANY_REQUEST else (term.request,)
-
-
-def _covers(constraint: Constraint, request: str) -> bool:
-    """As `covers`, by the name in a result."""
-    names = constraint.requests
-    return not names or request in names or request.partition("/")[0] in names

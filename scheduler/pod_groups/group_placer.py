@@ -76,7 +76,7 @@ def place_group(
     """
     if group.problem or group.held:
         return GroupNotPlaced(group.problem or group.held, held=not group.problem)
-    steps = GroupSteps(most_steps, cluster.time_limit.is_over)
+    steps = GroupSteps(most_steps, cluster.time_limit.look)
     try:
         with cluster.time_limit.limited():
             members, unready = ready or ready_members(cluster, group)

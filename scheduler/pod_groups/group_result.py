@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cel import Cancelled
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Placed
 from scheduler.plugins.plugin import Refusal
@@ -18,8 +17,8 @@ class GroupSteps:
     """Steps of a search; taking one more than `most` raises OutOfGroupSteps."""
 
     most: int
-    is_over: Callable[[], bool] = lambda: False
-    """Whether the decision has taken all its time."""
+    look: Callable[[], None] = lambda: None
+    """At the time that the decision has; raises Cancelled. What is much work between two steps calls it as well."""
     taken: int = 0
 
     def take(self) -> None:
@@ -28,11 +27,6 @@ class GroupSteps:
         if self.taken > self.most:
             raise OutOfGroupSteps
         self.look()
-
-    def look(self) -> None:
-        """For what is between two steps. Raises Cancelled."""
-        if self.is_over():
-            raise Cancelled("cancelled during the search for a place for a group")
 
 
 @dataclass(frozen=True, slots=True)

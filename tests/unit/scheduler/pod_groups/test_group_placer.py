@@ -4,16 +4,17 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.model import Allocation
-from cel import Cancelled
 from scheduler.core_v1.group_terms import EXCLUSIVE, REQUIRED, GroupTerms
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.time_limits import DecisionTimeLimit, TooLong
 from scheduler.pod_groups.group import LABEL, GroupKey, GroupOfPods, groups_of
 from scheduler.pod_groups.group_placer import missing_text, place_group
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupSteps, GroupUnknown
@@ -150,8 +151,9 @@ def test_more_than_all_nodes_have_together_is_refused_without_a_search() -> None
 
 def test_steps_of_a_search_end_with_the_time_of_its_decision() -> None:
     """None of them need ask anything that looks at the clock."""
-    steps = GroupSteps(10_000, iter([False, False, True]).__next__)
-    with pytest.raises(Cancelled):
+    limit = DecisionTimeLimit(count().__next__, 10)
+    steps = GroupSteps(10_000, limit.look)
+    with pytest.raises(TooLong), limit.limited():
         take_all(steps)
     assert steps.taken < 1_000
 
