@@ -442,19 +442,20 @@ class Cluster:
         names, without pods that are gone or terminating, and pods of ours that are in flight. A claim that is reserved
         for nobody stays allocated: the reservation may be written after the allocation. Contexts can be nested. What is
         reserved in one has to be given back in it, and no watch may write meanwhile. Raises KeyError for a pod that is
-        not there, or that was taken away already.
+        not there, or that was taken away already; Cancelled when the decision's time is over, and nothing is away then.
         frees: whether a claim (uid) that nobody uses then comes free; of others only the users go.
         Cost: O(pods on their nodes, and what is in use in the pools of their devices), for any size of the cluster.
         Source: KEP-5690; kube-controller-manager's resourceclaim controller for what becomes of a claim.
         """
         gone = [self._present(uid) for uid in dict.fromkeys(pods)]
+        look = self.time_limit.look
         uids = [pod.uid for pod in gone]
         # The pods first: from then on nobody takes them for users of claims.
         with (
-            self.pods.without(uids),
+            self.pods.without(uids, look),
             self.nominations.without(uids),
             self.volumes.without(uids),
-            self.claims.without(gone, self.is_live, self.pods, frees),
+            self.claims.without(gone, self.is_live, self.pods, frees, look),
         ):
             yield
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -246,31 +246,34 @@ class ClaimIndex:
         is_live: Callable[[str], bool],
         on_nodes: NodePods,
         frees: Callable[[str], bool],
+        look: Callable[[], None],
     ) -> Iterator[None]:
         """As if these pods did not use their claims, until the end of the context.
 
         A claim that none uses then has no devices, if it `frees` them. is_live: whether there is such a pod, by uid,
         and it does not end. on_nodes: where they are, those in flight among them. Neither has one of these pods.
+        look: at the time; may raise, when nothing has changed.
         Cost: O(claims of the pods, and what is in use in the pools of those that come free).
         """
         used: dict[str, list[Pod]] = {}
         for pod in pods:
+            look()
             for uid in self._used_by(pod):
                 used.setdefault(uid, []).append(pod)
-        left = {uid: self._left(self._holdings[uid], users, is_live) for uid, users in used.items()}
-        unused = {uid for uid, is_used in left.items() if not is_used and frees(uid)}
-        unused = {uid for uid in unused if not self.users_in_flight(uid, on_nodes)}
-        with ExitStack() as undo:
-            for uid, users in used.items():
-                undo.enter_context(self._reduced(uid, users, is_free=uid in unused))
+        instead: dict[str, Holding] = {}
+        for uid, users in used.items():
+            look()
+            holding = self._holdings[uid]
+            is_used = self._left(holding, users, is_live)
+            is_free = not is_used and frees(uid) and not self.users_in_flight(uid, on_nodes)
+            instead[uid] = _reduced(holding, users, is_free=is_free)
+        with self._replaced(instead):
             yield
 
     @contextmanager
     def released(self, uids: Iterable[str]) -> Iterator[None]:
         """As if these claims had no devices, and nobody used them. Cost: as of `without`."""
-        with ExitStack() as undo:
-            for uid in uids:
-                undo.enter_context(self._reduced(uid, (), is_free=True))
+        with self._replaced({uid: _reduced(self._holdings[uid], (), is_free=True) for uid in uids}):
             yield
 
     def may_be_unused(self, pod: Pod) -> None:
@@ -329,26 +332,24 @@ class ClaimIndex:
         return any(not one.is_of_pods or not one.uid or is_live(one.uid) for one in others)
 
     @contextmanager
-    def _reduced(self, uid: str, gone: Sequence[Pod], *, is_free: bool) -> Iterator[None]:
-        """The claim without these users, and without its devices if it is free."""
-        holding = self._holdings[uid]
-        instead = replace(holding, watched=_without_users(holding.watched, gone, is_free=is_free))
-        freed = holding.counted if is_free else None
-        if is_free:
-            instead.reservation = instead.counted = None
-        devices = {result.id for result in occupying(freed)} if freed is not None else set()
-        holders = {device: self._by_device[device] for device in devices}
-        if freed is not None:
-            self._fleet.remove_allocated((freed,))
-            self._discount(uid, devices)
-        self._holdings[uid] = instead
+    def _replaced(self, instead: Mapping[str, Holding]) -> Iterator[None]:
+        """These holdings by uid in place of what is there; with nothing in use where theirs count nothing."""
+        before = {uid: self._holdings[uid] for uid in instead}
+        freed = {uid: one.counted for uid, one in before.items() if one.counted and not instead[uid].counted}
+        devices = {uid: {result.id for result in occupying(claim)} for uid, claim in freed.items()}
+        holders = {device: self._by_device[device] for own in devices.values() for device in own}
+        if freed:
+            self._fleet.remove_allocated(freed.values())
+        for uid, own in devices.items():
+            self._discount(uid, own)
+        self._holdings.update(instead)
         try:
             yield
         finally:
-            self._holdings[uid] = holding
-            if freed is not None:
-                self._by_device.update(holders)
-                self._fleet.add_allocated((freed,))
+            self._holdings.update(before)
+            self._by_device.update(holders)
+            if freed:
+                self._fleet.add_allocated(freed.values())
 
     # -- questions
 
@@ -453,12 +454,17 @@ def _entries_of(pod: Pod, found: ClaimObject) -> list[Consumer]:
     return [one for one in found.reserved_for if one.is_pod(pod.name, pod.uid)]
 
 
-def _without_users(found: ClaimObject | None, gone: Iterable[Pod], *, is_free: bool) -> ClaimObject | None:
-    if found is None:
-        return None
-    entries = {entry for pod in gone for entry in _entries_of(pod, found)}
-    users = () if is_free else tuple(one for one in found.reserved_for if one not in entries)
-    return _WithFewerUsers(found, replace(found.claim, allocation=None) if is_free else found.claim, users)
+def _reduced(holding: Holding, gone: Iterable[Pod], *, is_free: bool) -> Holding:
+    """The claim without these users, and without its devices if it is free."""
+    watched = holding.watched
+    if watched is not None:
+        entries = {entry for pod in gone for entry in _entries_of(pod, watched)}
+        users = () if is_free else tuple(one for one in watched.reserved_for if one not in entries)
+        watched = _WithFewerUsers(watched, replace(watched.claim, allocation=None) if is_free else watched.claim, users)
+    instead = replace(holding, watched=watched)
+    if is_free:
+        instead.reservation = instead.counted = None
+    return instead
 
 
 def _owners_of_extended(found: ClaimObject) -> set[str]:

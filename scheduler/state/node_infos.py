@@ -9,6 +9,7 @@ Source: kube-scheduler's NodeInfo.
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -317,11 +318,14 @@ class NodeInfos:
         if pod.uid in self._taken:
             raise Miscounted(f"pod {pod} ({pod.uid}) is counted on node number {self._taken[pod.uid].number} already")
         self._grow(number)
-        taken = self._taken[pod.uid] = _taken(number, pod)
-        self._count(number, taken.requests, 1)
-        self.ports.add(number, taken.ports)
-        self.terms.add(number, taken.affinity)
-        self.pods.add(number, taken.labels)
+        self._add(pod.uid, _taken(number, pod))
+
+    def _add(self, uid: str, taken: _Taken) -> None:
+        self._taken[uid] = taken
+        self._count(taken.number, taken.requests, 1)
+        self.ports.add(taken.number, taken.ports)
+        self.terms.add(taken.number, taken.affinity)
+        self.pods.add(taken.number, taken.labels)
 
     def remove_pod(self, number: int, pod: Pod) -> None:
         """Undo `add_pod` exactly, whatever the pod says by now. Raises Miscounted where it is not counted there."""
@@ -331,6 +335,12 @@ class NodeInfos:
         self.ports.remove(number, taken.ports)
         self.terms.remove(number, taken.affinity)
         self.pods.remove(number, taken.labels)
+
+    def take_away(self, number: int, pod: Pod) -> Callable[[], None]:
+        """Remove the pod as `remove_pod` does; what is returned adds what it took again, and works nothing out."""
+        taken = self._counted(number, pod)
+        self.remove_pod(number, pod)
+        return partial(self._add, pod.uid, taken)
 
     def change_pod(self, number: int, old: Pod, new: Pod) -> None:
         """The pod is this one by now. Raises Miscounted where it is not counted there.

@@ -201,6 +201,10 @@ class Counts(Protocol):
         """The pod that was added is there no more."""
         ...
 
+    def take_away(self, number: int, pod: Pod) -> Callable[[], None]:
+        """Remove the pod; what is returned adds it again, at no cost that grows with the pod."""
+        ...
+
     def change_pod(self, number: int, old: Pod, new: Pod) -> None:
         """The pod that was added is this one by now."""
         ...
@@ -217,15 +221,27 @@ def counted(counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]]) -> Iterat
         yield
 
 
+def _no_look() -> None:
+    """For pods of a single node."""
+
+
 @contextmanager
-def uncounted(counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]]) -> Iterator[None]:
-    """Do not count these pods meanwhile, which are counted on the nodes of these numbers."""
-    with ExitStack() as undo:
+def uncounted(
+    counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]], look: Callable[[], None] = _no_look
+) -> Iterator[None]:
+    """Do not count these pods meanwhile, which are counted on the nodes of these numbers.
+
+    look: may raise between two pods, when those that were taken away are counted again.
+    """
+    put_back: list[Callable[[], None]] = []
+    try:
         for number, pod in pods:
-            for counter in counts:
-                counter.remove_pod(number, pod)
-                undo.callback(counter.add_pod, number, pod)
+            look()
+            put_back += [counter.take_away(number, pod) for counter in counts]
         yield
+    finally:
+        for add in reversed(put_back):
+            add()
 
 
 class NodePods:
@@ -302,14 +318,17 @@ class NodePods:
         return pod is not None
 
     @contextmanager
-    def without(self, uids: Collection[str]) -> Iterator[None]:
-        """As if these pods were not there, until the end of the context. Cost: O(pods of their nodes)."""
+    def without(self, uids: Collection[str], look: Callable[[], None]) -> Iterator[None]:
+        """As if these pods were not there, until the end of the context. Cost: O(pods of their nodes).
+
+        look: at the time; may raise, when nothing has changed.
+        """
         by_node: dict[str, list[Pod]] = {}
         for uid in uids:
             if node := self._places.get(uid):
                 by_node.setdefault(node, []).append(self._on_node[node][uid])
         gone = [(self._numbers[node], pod) for node, pods in by_node.items() if node in self._numbers for pod in pods]
-        with uncounted(self._counts, gone), without_entries(self._on_node, by_node):
+        with uncounted(self._counts, gone, look), without_entries(self._on_node, by_node):
             self._away.update(uids)
             try:
                 yield

@@ -6,6 +6,7 @@ Source: kube-scheduler's preemption/util.go FilterVictimsWithPDBViolation.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -66,6 +67,11 @@ class PodsByPriority:
             del self._on_node[number]
         if priority_of(counted) == self.least[number]:
             self.least[number] = min(map(priority_of, own.values()), default=HIGHEST)
+
+    def take_away(self, number: int, pod: Pod) -> Callable[[], None]:
+        """Remove the pod; what is returned adds it again."""
+        self.remove_pod(number, pod)
+        return partial(self.add_pod, number, pod)
 
     def change_pod(self, number: int, old: Pod, new: Pod) -> None:
         """The pod that was added is this one by now."""

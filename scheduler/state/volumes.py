@@ -6,10 +6,10 @@ Source: kube-scheduler's volume plugins and their binder.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import NamedTuple
 
@@ -125,6 +125,11 @@ class Volumes:
                 self._use.disuse(number, claim)
             for handle in pod.volumes.handles:
                 self._use.attached.disuse(number, handle)
+
+    def take_away(self, number: int, pod: Pod) -> Callable[[], None]:
+        """Remove the pod; what is returned adds it again."""
+        self.remove_pod(number, pod)
+        return partial(self.add_pod, number, pod)
 
     def change_pod(self, number: int, old: Pod, new: Pod) -> None:
         """The pod that was added is this one by now."""

@@ -1,6 +1,8 @@
 """Whatever happens in whatever order, a pod counts once, where the watch shows it or else where it is assumed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,10 @@ class NodePodsRoom:
 
     def remove_pod(self, number: int, pod: Pod) -> None:
         assert self.counted.pop((number, pod.uid)) == pod.generation
+
+    def take_away(self, number: int, pod: Pod) -> Callable[[], None]:
+        self.remove_pod(number, pod)
+        return partial(self.add_pod, number, pod)
 
     def change_pod(self, number: int, old: Pod, new: Pod) -> None:
         assert self.counted[number, old.uid] == old.generation
