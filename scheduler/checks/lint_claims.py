@@ -1,18 +1,13 @@
 """Rules of `dra lint` about claims, their templates, and the pods that use them."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from allocator.api.allocation import RESERVED_FOR_MAX
-from allocator.bits import bits
 from allocator.cluster.snapshot import selectors_of
-from allocator.explain.selector_operands import GuiltyOperands
-from allocator.explain.text import summary
-from allocator.fleet.fleet import Fleet
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Claim, Constraint, Device
-from allocator.outcome import AllocationError
 from allocator.words import did_you_mean
 from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.manifests import CheckedPod, Manifests, alternatives_of
@@ -20,7 +15,6 @@ from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import objects
 from scheduler.decision.filters import LABEL
-from scheduler.input.documents import FindingReason
 from scheduler.input.inventory import Inventory
 
 
@@ -179,41 +173,10 @@ UNKNOWN_REQUEST = Check(
 
 
 def _unsatisfiable_request(manifests: Manifests) -> Iterator[Observation]:
-    if not manifests.cluster.fleet.all:
-        return
-    reported = {str(one.subject) for one in manifests.reported(FindingReason.REFUSED, FindingReason.UNKNOWN_FIELD)}
-    classes = {one.name for one in manifests.classes}
-    reasons: dict[Hashable, str] = {}
-    guilty = GuiltyOperands(manifests.cluster.fleet.snapshot)
-    for asked in manifests.asked:
-        named = {alternative.class_name for _, alternative in alternatives_of(asked)}
-        if str(asked.subject) in reported or not named <= classes:  # which other rules tell
-            continue
-        question = _question(asked.claim)
-        if question not in reasons:
-            reasons[question] = _why_unsatisfiable(manifests.cluster.fleet, asked.claim, guilty)
-        if reason := reasons[question]:
-            yield Observation(asked.subject, f"fits no node, even if nothing is in use: {reason}", asked.path)
-
-
-def _question(claim: Claim) -> Hashable:
-    """Equal for claims that ask for the same: most are made of a few templates."""
-    requests = tuple((one.name, tuple(way.fingerprint for way in one.alternatives)) for one in claim.requests)
-    return requests, claim.constraints, claim.unknown_fields
-
-
-def _why_unsatisfiable(fleet: Fleet, claim: Claim, guilty: GuiltyOperands) -> str:
-    """Why no node can ever satisfy the claim; empty if one can."""
-    try:
-        if fleet.able([claim]):
-            return ""
-        fleet.scores([claim], fleet.all)  # which raises what ends the attempt on every node, such as a missing class
-        refusals = list(fleet.unable([claim], fleet.all))
-    except AllocationError as error:
-        return str(error).partition("\n")[0]
-    first = [(fleet.node(next(bits(nodes))), outcome, nodes.bit_count()) for outcome, nodes in refusals]
-    groups = [(node.name, guilty.named(node, [claim], outcome), number) for node, outcome, number in first]
-    return summary(groups, fleet.all.bit_count()).partition("\n")[0]
+    for claim in manifests.unsatisfied:
+        if claim.is_known:
+            text = f"fits no node, even if nothing is in use: {claim.reason}"
+            yield Observation(claim.asked.subject, text, claim.asked.path)
 
 
 UNSATISFIABLE_REQUEST = Check(
@@ -222,6 +185,22 @@ UNSATISFIABLE_REQUEST = Check(
     "A claim fits no node, even if nothing is in use.",
     "Run `dra explain claim/NAMESPACE/NAME PATH...`: it shows what each check removes, and what would help.",
     _unsatisfiable_request,
+)
+
+
+def _undecided_request(manifests: Manifests) -> Iterator[Observation]:
+    for claim in manifests.unsatisfied:
+        if not claim.is_known:
+            text = f"whether it fits a node is not known, even if nothing is in use: {claim.reason}"
+            yield Observation(claim.asked.subject, text, claim.asked.path)
+
+
+UNDECIDED_REQUEST = Check(
+    "undecided-request",
+    FindingLevel.WARNING,
+    "A claim is so hard to satisfy that the search ends before it knows, even if nothing is in use.",
+    "Ask for less at once: fewer devices, constraints or alternatives in one claim, or a narrower DeviceClass.",
+    _undecided_request,
 )
 
 

@@ -1,14 +1,19 @@
 """What the rules of `dra lint` look at: requests and classes, and the devices that their selectors are run over."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import cel
 from allocator.api.versions import GROUP, SERVED, Served, versions_of
+from allocator.bits import bits
+from allocator.explain.selector_operands import GuiltyOperands
+from allocator.explain.text import summary
+from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.limits import TenantLimit
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
+from allocator.outcome import AllocationError, Exhausted, OutOfSteps
 from allocator.status import DeviceState, Membership, OrderedAnswers, OrderedResult, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation
 from scheduler.core_v1 import pod_group
@@ -31,6 +36,18 @@ class WaitingClaim:
     subject: ObjectName
     claim: Claim
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnsatisfiedClaim:
+    """A claim for which no node was found, though nothing is in use.
+
+    is_known: whether none is there; otherwise the search ended first.
+    """
+
+    asked: WaitingClaim
+    reason: str
+    is_known: bool
 
 
 NO_DEVICE = "false"
@@ -135,6 +152,29 @@ class Manifests:
     def asked(self) -> Sequence[WaitingClaim]:
         """Claims that wait, and templates, by namespace and name."""
         return asked_in(self.inventory)
+
+    @cached_property
+    def unsatisfied(self) -> Sequence[UnsatisfiedClaim]:
+        """Of those, the ones that fit no node; none where there are no nodes, or where other rules say more."""
+        fleet = self.cluster.fleet
+        if not fleet.all:
+            return ()
+        reported = {str(one.subject) for one in self.reported(FindingReason.REFUSED, FindingReason.UNKNOWN_FIELD)}
+        classes = {one.name for one in self.classes}
+        guilty = GuiltyOperands(fleet.snapshot)
+        answers: dict[Hashable, tuple[str, bool]] = {}
+        unsatisfied = []
+        for asked in self.asked:
+            named = {alternative.class_name for _, alternative in alternatives_of(asked)}
+            if str(asked.subject) in reported or not named <= classes:
+                continue
+            question = _question(asked.claim)
+            if question not in answers:
+                answers[question] = _why_unsatisfied(fleet, asked.claim, guilty)
+            reason, is_known = answers[question]
+            if reason:
+                unsatisfied.append(UnsatisfiedClaim(asked, reason, is_known))
+        return unsatisfied
 
     @cached_property
     def pods(self) -> Sequence[CheckedPod]:
@@ -301,3 +341,24 @@ def _templates(inventory: Inventory) -> Iterator[WaitingClaim]:
         if isinstance(claim, Claim):
             subject = ObjectName("ResourceClaimTemplate", name, namespace)
             yield WaitingClaim(subject, replace(claim, uid=f"{namespace}/{name}"), "spec.spec")
+
+
+def _question(claim: Claim) -> Hashable:
+    """Equal for claims that ask for the same: most are made of a few templates."""
+    requests = tuple((one.name, tuple(way.fingerprint for way in one.alternatives)) for one in claim.requests)
+    return requests, claim.constraints, claim.unknown_fields
+
+
+def _why_unsatisfied(fleet: Fleet, claim: Claim, guilty: GuiltyOperands) -> tuple[str, bool]:
+    """Why no node satisfies the claim, empty if one does; and whether that is known of all nodes."""
+    try:
+        if fleet.able([claim]):
+            return "", True
+        fleet.scores([claim], fleet.all)  # which raises what ends the attempt on every node, such as a missing class
+        refusals = list(fleet.unable([claim], fleet.all))
+    except AllocationError as error:
+        return str(error).partition("\n")[0], not isinstance(error, OutOfSteps)
+    first = [(fleet.node(next(bits(nodes))), outcome, nodes.bit_count()) for outcome, nodes in refusals]
+    groups = [(node.name, guilty.named(node, [claim], outcome), number) for node, outcome, number in first]
+    is_known = not any(isinstance(outcome, Exhausted) for _, outcome, _ in first)
+    return summary(groups, fleet.all.bit_count()).partition("\n")[0], is_known

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from allocator.allocate import BUDGET_STEPS
 from allocator.gates import Features
 from allocator.limits import TenantLimit
 from allocator.status import pool_statuses
@@ -107,10 +108,12 @@ def _devices(manifests: Manifests) -> tuple[MapColumns, Sequence[PageTable]]:
     return CLASS_MAP, [class_map(pools, manifests.memberships, cluster), closed_nodes(cluster, pools=pools)]
 
 
-def manifests_of(inventory: Inventory, features: Features, limits: Sequence[TenantLimit] = ()) -> Manifests:
-    """What the rules look at: with all that is in use taken away."""
+def manifests_of(
+    inventory: Inventory, features: Features, limits: Sequence[TenantLimit] = (), budget_steps: int = BUDGET_STEPS
+) -> Manifests:
+    """What the rules look at: with all that is in use taken away. budget_steps: as of `Cluster`."""
     unused = replace(inventory, claims={}, holders=[], pods=[])
-    cluster = cluster_of(unused, Claims(unused), (), features, limits=limits)
+    cluster = cluster_of(unused, Claims(unused), (), features, limits=limits, budget_steps=budget_steps)
     expanded = list(expand(inventory.workloads, inventory.pods, inventory.nodes))
     pools = list(pool_statuses(cluster.fleet.current))
     off = [line.removeprefix("warning: ") for line in switched_off(inventory, features)]

@@ -21,7 +21,7 @@ from allocator.explain.text import has_matching_devices, inner_cause, nearest_mi
 from allocator.fleet.alike import fingerprint_of
 from allocator.gates import ADMIN_ACCESS, NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
-from allocator.outcome import AllocationError, LimitReached, Outcome, PolicyFailed
+from allocator.outcome import AllocationError, LimitReached, Outcome
 from allocator.policies.contract import PolicyOfNode
 from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod
@@ -68,7 +68,7 @@ def decide(
     except TooLong as error:
         return OutOfTime(str(error))
     except AllocationError as error:
-        return Failed(str(error), by_policy=isinstance(error, PolicyFailed))
+        return Failed.by(error)
 
 
 def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
@@ -76,7 +76,7 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
     try:
         return PodCycle(cluster, None, [claim]).result()
     except AllocationError as error:
-        return Failed(str(error), by_policy=isinstance(error, PolicyFailed))
+        return Failed.by(error)
 
 
 @dataclass(frozen=True, slots=True)

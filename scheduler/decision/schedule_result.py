@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from allocator.bits import Mask
 from allocator.model import Allocation, Claim
-from allocator.outcome import Outcome
+from allocator.outcome import AllocationError, Outcome, OutOfSteps, PolicyFailed
 from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.plugins.plugin import Refusal, Rejected
 from scheduler.state.pod_resources import ExtendedClaim
@@ -60,10 +60,19 @@ class NotPlaced:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt cannot be decided: kube-scheduler's status Error. by_policy: the fault is that of a user's policy."""
+    """The attempt cannot be decided: kube-scheduler's status Error.
+
+    by_policy: the fault is that of a user's policy. is_undecided: its steps were spent, and it may fit all the same.
+    """
 
     reason: str
     by_policy: bool = False
+    is_undecided: bool = False
+
+    @staticmethod
+    def by(error: AllocationError) -> "Failed":
+        """What has ended the attempt."""
+        return Failed(str(error), by_policy=isinstance(error, PolicyFailed), is_undecided=isinstance(error, OutOfSteps))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from allocator.api.allocation import RESULTS_MAX
 from allocator.bits import union
 from allocator.memo import exact
 from allocator.model import Alternative, Claim, Request
-from allocator.outcome import AllocationError
+from allocator.outcome import AllocationError, Exhausted
 from allocator.words import counted
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide, decide_claim
-from scheduler.decision.schedule_result import NotPlaced, Placed, ScheduleResult
+from scheduler.decision.schedule_result import Failed, NotPlaced, Placed, ScheduleResult
 from scheduler.decision.time_limits import TooLong
 from scheduler.defrag.movable import Forbidden, Movability, Mover, MoversByNode, MoveRules, RoomNeed
 from scheduler.defrag.targets import EmptyNodes, FittingTarget, Target, TargetPlace, ToFit, Uids, Way
@@ -297,6 +297,8 @@ class DefragAnswer:
     """Where there is no plan."""
     hopeless: str = ""
     """Why the target would fit nowhere even if nobody were on any node; empty where it would, or there is a plan."""
+    undecided: str = ""
+    """Why that is not known; empty where it is."""
     nodes: Sequence[str] = ()
     """Those that are empty then."""
     size: int = 0
@@ -341,7 +343,8 @@ class Defragmentation:
         names = _classes(claim for one in asked for claim in one.claims)
         if result.plan is None:
             blockers = self._blockers(self._fits_on(asked[0]))
-            return DefragAnswer(result, blockers=blockers, hopeless="" if blockers else self._hopeless(asked[0]))
+            hopeless, undecided = ("", "") if blockers else self._hopeless(asked[0])
+            return DefragAnswer(result, blockers=blockers, hopeless=hopeless, undecided=undecided)
         return DefragAnswer(result, self._blocks(result.plan, names))
 
     def empty(self, count: int) -> DefragAnswer:
@@ -394,17 +397,20 @@ class Defragmentation:
 
         return fits
 
-    def _hopeless(self, asked: ToFit) -> str:
-        """Why it fits on no node that is empty."""
+    def _hopeless(self, asked: ToFit) -> tuple[str, str]:
+        """Why it fits on no node that is empty, and why that is not known; one at most is not empty."""
         with self._cluster.without([pod.uid for _, pod in self._cluster.pods.on_nodes()]):
             result = _decided(self._cluster, asked)
         match result:
             case Placed():
-                return ""
+                return "", ""
             case NotPlaced(refusal=refusal):
-                return refusal.message
+                steps = [outcome.steps for outcome, _ in result.lacking if isinstance(outcome, Exhausted)]
+                return ("", f"no answer after {steps[0]} steps") if steps else (refusal.message, "")
+            case Failed(is_undecided=False):
+                return result.reason, ""
             case _:
-                return result.reason
+                return "", result.reason
 
     def _blockers(self, fits: Callable[[str], bool], besides: frozenset[str] = frozenset()) -> list[Blockers]:
         """Of nodes where it would fit if everybody were gone from there. besides: pods that are in nobody's way."""

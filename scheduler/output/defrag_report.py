@@ -71,6 +71,8 @@ class DefragReport(PagedReport):
             yield f"{self.subject}: no plan of up to {most}" + (f"; {CUT}" if not search.is_complete else "")
             if self.answer.hopeless:
                 yield f"it would not fit even if no pod were on any node: {self.answer.hopeless}"
+            if self.answer.undecided:
+                yield f"whether it would fit if no pod were on any node is not known: {self.answer.undecided}"
         elif not plan.moves:
             yield f"{self.subject}: nothing has to move"
         else:
@@ -109,6 +111,7 @@ class DefragReport(PagedReport):
                 for one in answer.blockers
             ],
             "hopeless": answer.hopeless,
+            "undecided": answer.undecided,
             "search": {"sets": answer.found.sets, "decisions": answer.found.decisions},
         }
 

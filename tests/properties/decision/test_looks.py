@@ -12,7 +12,18 @@ from typing import Literal
 import pytest
 
 from allocator.limits import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
-from allocator.model import Allocation, Alternative, Claim, Constraint, Device, DeviceResult, Reach, Request, Slice
+from allocator.model import (
+    Allocation,
+    Alternative,
+    Claim,
+    Constraint,
+    Container,
+    Device,
+    DeviceResult,
+    Reach,
+    Request,
+    Slice,
+)
 from allocator.outcome import AllocationError
 from allocator.policies import policy_of
 from cel.values.quantity import Quantity
@@ -80,22 +91,23 @@ class Room:
                 reach = Reach(node_name=name)
                 self.cluster.set_slice(Slice(f"{name}-{first}", DRIVER, name, 1, -(-devices // 128), reach, own))
 
-    def full_of_pods(self, nodes: int, devices: int) -> None:
-        """Each device has a pod of its own, of no priority."""
+    def full_of_pods(self, nodes: int, devices: int, containers: Sequence[Container] = ()) -> None:
+        """Each device has a pod of its own, of no priority, with these containers beside its own."""
         for node in range(nodes):
             for one in range(devices):
                 has = Allocation((DeviceResult("r0", DRIVER, f"n-{node}", f"gpu-{one}"),))
                 self.pod(
                     f"low-{node}-{one}",
                     [a_claim_for(f"low-{node}-{one}", allocation=has)],
+                    containers,
                     node_name=f"n-{node}",
                     labels={"app": "low"},
                 )
 
-    def pod(self, name: str, claims: Sequence[Claim], **more: object) -> Pod:
-        """A pod with these claims."""
+    def pod(self, name: str, claims: Sequence[Claim], containers: Sequence[Container] = (), **more: object) -> Pod:
+        """A pod with these claims, and these containers beside its own."""
         used = tuple(PodClaim(f"c{number}", claim.name) for number, claim in enumerate(claims))
-        pod = a_pod(a_container(cpu="10m"), name=name, claims=used, **more)
+        pod = a_pod(a_container(cpu="10m"), *containers, name=name, claims=used, **more)
         self.cluster.set_pod(pod)
         for claim in claims:
             users = (pod,) if pod.node_name else ()
@@ -271,6 +283,20 @@ def preemption_by_a_group(budgets: int = 0) -> int:
     return room.most_calls_between_looks(decision)
 
 
+def preemption_by_a_group_among_many(containers: int = 1) -> int:
+    room = Room()
+    nodes = 400 if containers == 1 else 40
+    room.nodes(nodes, 8, alike)
+    room.full_of_pods(nodes, 8, [a_container(cpu=f"{one}n") for one in range(containers - 1)])
+    group = room.group([[a_claim_for(f"c{one}")] for one in range(2)], priority=1000)
+
+    def decision() -> None:
+        with room.cluster.time_limit.limited():
+            preempt_for_group(room.cluster, group)
+
+    return room.most_calls_between_looks(decision)
+
+
 def limits() -> int:
     room = Room()
     capacity = {f"c{number}": Quantity.of(1000) for number in range(8)}
@@ -317,6 +343,8 @@ CASES: Mapping[str, Callable[[], int]] = {
     "preemption on nodes with many devices": lambda: preemption_on(20, 100, 16, 4),
     "preemption on many nodes": lambda: preemption_on(150, 16, 4, 1),
     "preemption by a group": preemption_by_a_group,
+    "preemption by a group among thousands of pods": preemption_by_a_group_among_many,
+    "preemption by a group among pods of hundreds of containers": lambda: preemption_by_a_group_among_many(300),
     "preemption where a thousand budgets select each pod": lambda: preemption_by_a_group(1000),
     "limits": limits,
     "many claims with constraints": many_claims,

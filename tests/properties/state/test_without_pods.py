@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import Placed
+from scheduler.decision.time_limits import DecisionTimeLimit, TooLong
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import take_inventory
 from scheduler.offline.input_claims import Claims
@@ -365,3 +367,33 @@ def test_released_claims_are_as_in_a_cluster_where_they_have_no_devices(
     anew.set_claim(watched(own), 1)
     assert without == answer(anew, probe)
     assert differences(before, held(cluster)) == []
+
+
+# -- a decision whose time ends while pods are taken away
+
+
+def test_it_is_what_it_was_when_the_time_ends_at_any_look() -> None:
+    for seed in range(CASES // 8):
+        cluster, pods, own = loaded(case(Random(seed)))  # noqa: S311 - not for secrets
+        Reserved().decide(cluster, [pod for pod in pods if not pod.node_name and not pod.is_over])
+        counted = [pod.uid for pod in pods if cluster.pods.known(pod.uid)]
+        answer(cluster, own)
+        before = held(cluster)
+        looks = 0
+        while is_cut(cluster, counted, after=looks):
+            looks += 1
+            assert differences(before, held(cluster)) == [], f"seed {seed}, look {looks}"
+        assert looks >= len(counted), f"seed {seed}"
+
+
+def is_cut(cluster: Cluster, pods: Collection[str], after: int) -> bool:
+    """Whether taking the pods away looks at the time more often than that; the time is over then."""
+    ticks = count()
+    clock, cluster.time_limit = cluster.time_limit, DecisionTimeLimit(lambda: float(next(ticks)), after + 0.5)
+    try:
+        with cluster.time_limit.limited(), cluster.without(pods):
+            return False
+    except TooLong:
+        return True
+    finally:
+        cluster.time_limit = clock

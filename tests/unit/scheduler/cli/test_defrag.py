@@ -5,6 +5,14 @@ from typing import Any
 import orjson
 import pytest
 
+from allocator.gates import Features
+from scheduler.defrag.movable import MoveRules
+from scheduler.defrag.search import Defragmentation, SearchLimits
+from scheduler.defrag.targets import ToFit
+from scheduler.offline.input_claims import Claims
+from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.defrag_report import DefragReport
+from scheduler.output.report import TEXT, rendered
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     Json,
@@ -20,6 +28,7 @@ from tests.unit.scheduler.manifests import (
     text_of,
     volumes_of,
 )
+from tests.unit.scheduler.scenario import inventory_of
 
 
 def defrag(objects: Sequence[Json], *options: str | Path) -> Run:
@@ -345,6 +354,18 @@ def test_target_that_no_move_can_help_is_told_what_every_node_lacks() -> None:
     answer = answer_of(run)
     assert (run.code, answer["hasPlan"], answer["blockers"]) == (1, False, [])
     assert "no node has 5 devices for request gpus" in answer["hopeless"]
+
+
+def test_target_whose_search_ends_before_it_is_known_is_not_told_that_it_fits_nowhere() -> None:
+    inventory = inventory_of(*a_cluster(), a_claim("c", a_request(count=2)))
+    claims = Claims(inventory)
+    cluster = cluster_of(inventory, claims, (), Features.of("1.36"), budget_steps=0)
+    target = ToFit(None, (claims.objects["default", "c"].claim,))
+    answer = Defragmentation(cluster, MoveRules(), SearchLimits()).fit([target])
+    assert answer.hopeless == ""
+    assert answer.undecided.startswith("no answer after ")
+    told = rendered(DefragReport("claim default/c", answer, most=5), TEXT)
+    assert "whether it would fit if no pod were on any node is not known: no answer after " in told
 
 
 def test_why_there_is_no_plan_says_what_was_not_allowed_and_not_tried() -> None:

@@ -7,7 +7,10 @@ import orjson
 import pytest
 
 import cel
+from allocator.gates import Features
+from scheduler.checks.contract import FindingLevel, ObjectName, run
 from scheduler.checks.lint import RULES
+from scheduler.cli.lint import manifests_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifest_cases import MANIFEST_CASES, NAMESPACE
 from tests.unit.scheduler.manifests import (
@@ -30,6 +33,7 @@ from tests.unit.scheduler.manifests import (
     owned_by,
     text_of,
 )
+from tests.unit.scheduler.scenario import inventory_of
 
 
 def lint(objects: Sequence[Json], *options: str) -> Run:
@@ -141,6 +145,16 @@ def test_a_claim_that_fits_nowhere_even_on_an_empty_cluster_is_an_error() -> Non
     [finding] = found([*cluster(), a_claim("large", a_request(count=3))])
     assert finding[:3] == ("unsatisfiable-request", "ResourceClaim/default/large", "spec")
     assert finding[3].startswith("fits no node, even if nothing is in use: 0/1 nodes: no node has 3 devices")
+
+
+def test_a_claim_whose_search_ends_before_it_knows_is_a_warning() -> None:
+    objects = inventory_of(*cluster(), a_claim("c", a_request(count=2)))
+    manifests = manifests_of(objects, Features.of("1.36"), budget_steps=0)
+    [finding] = [one for one in run(RULES, manifests) if one.observation.subject.name == "c"]
+    assert (finding.rule.name, finding.rule.level) == ("undecided-request", FindingLevel.WARNING)
+    seen = finding.observation
+    assert (seen.subject, seen.field) == (ObjectName("ResourceClaim", "c", "default"), "spec")
+    assert seen.message.startswith("whether it fits a node is not known, even if nothing is in use: 0/1 nodes: ")
 
 
 def test_templates_are_checked_like_claims() -> None:
