@@ -192,6 +192,9 @@ class Release:
     empty_effect_tolerates_eviction: bool
     """A request's toleration without effect keeps the pod on a device with a NoExecute taint."""
 
+    evicts_for_extended_resources: bool
+    """A NoExecute taint of a device that a pod has by an extended resource ends the pod."""
+
     reports_victims: bool
     """A pod that preempts is told where and how many.
 
@@ -256,6 +259,7 @@ V1_38: Final = Release(
     scores_whole_pods=True,
     exact_volume_sizes=True,
     empty_effect_tolerates_eviction=True,
+    evicts_for_extended_resources=True,
     reports_victims=True,
     empty_budgets_select=True,
     extenders_add_victims=True,
@@ -283,6 +287,7 @@ V1_37: Final = replace(
     scores_whole_pods=False,
     exact_volume_sizes=False,
     empty_effect_tolerates_eviction=False,
+    evicts_for_extended_resources=False,
     empty_budgets_select=False,
     extenders_add_victims=False,
     bounds_amounts_and_names=False,

@@ -1,8 +1,8 @@
 """The running pods of an input that NoExecute taints of nodes and devices end, as kube-controller-manager does.
 
-A pod goes for a taint of a device if a claim that is reserved for it has the device, or a claim that it uses and that
-is reserved for its PodGroup: only the gate DRAWorkloadResourceClaims makes such reservations, so that it is taken to be
-on. The input is of one moment: every taint is taken to be new, and so is the time for which a pod tolerates it.
+A pod goes for a taint of a device if a claim has the device that it uses, and that is reserved for it or for its
+PodGroup: only the gate DRAWorkloadResourceClaims makes such reservations, so that it is taken to be on. The input is of
+one moment: every taint is taken to be new, and so is the time for which a pod tolerates it.
 Source: pkg/controller/devicetainteviction and pkg/controller/tainteviction of kube-controller-manager.
 """
 
@@ -12,6 +12,7 @@ from allocator.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Features
 from allocator.model import Claim, PoolID, Slice
 from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import InputClaim, Inventory
+from scheduler.state.claims import is_of_extended_resources
 from scheduler.state.taints import NO_EXECUTE, EvictingTaints, Eviction, has_evicting, tainted
 
 
@@ -22,8 +23,7 @@ def evictions(inventory: Inventory, features: Features) -> Sequence[Eviction]:
         return ()
     claims, of_groups = _claims_by_user(inventory.claims.values()), _claims_by_group(inventory.claims.values())
     running = (pod for pod in inventory.pods if pod.node_name and not pod.is_over)
-    held = ((pod, [*_claims_of(pod, claims), *_claims_of_group(pod, of_groups)]) for pod in running)
-    ends = (taints.end(pod, pod.node_name, of_pod) for pod, of_pod in held)
+    ends = (taints.end(pod, pod.node_name, *_claims_of(pod, claims, of_groups)) for pod in running)
     return sorted(filter(None, ends), key=lambda one: (one.time_s, str(one.pod)))
 
 
@@ -54,14 +54,14 @@ _User = tuple[str, str, str]
 """Namespace, name and uid of a pod."""
 
 
-def _claims_by_user(claims: Iterable[InputClaim]) -> Mapping[_User, Sequence[Claim]]:
+def _claims_by_user(claims: Iterable[InputClaim]) -> Mapping[_User, Sequence[InputClaim]]:
     """The allocated claims of each pod that they are reserved for; also under no uid, as manifests have none."""
-    by_user: dict[_User, list[Claim]] = {}
+    by_user: dict[_User, list[InputClaim]] = {}
     for input_claim in claims:
         for user in input_claim.reserved_for if input_claim.claim.allocation else ():
             if user.is_pod(user.name, user.uid):
                 for uid in {user.uid, ""}:
-                    by_user.setdefault((input_claim.claim.namespace, user.name, uid), []).append(input_claim.claim)
+                    by_user.setdefault((input_claim.claim.namespace, user.name, uid), []).append(input_claim)
     return by_user
 
 
@@ -75,10 +75,13 @@ def _claims_by_group(claims: Iterable[InputClaim]) -> Mapping[tuple[str, str], S
     return by_group
 
 
-def _claims_of_group(pod: Pod, claims: Mapping[tuple[str, str], Sequence[Claim]]) -> Sequence[Claim]:
-    used = {entry.claim_name or pod.claim_statuses.get(entry.name) for entry in pod.claims}
-    return [one for one in claims.get((pod.namespace, pod.group), ()) if one.name in used]
-
-
-def _claims_of(pod: Pod, claims: Mapping[_User, Sequence[Claim]]) -> Sequence[Claim]:
-    return claims.get((pod.namespace, pod.name, pod.uid), ())
+def _claims_of(
+    pod: Pod, claims: Mapping[_User, Sequence[InputClaim]], of_groups: Mapping[tuple[str, str], Sequence[Claim]]
+) -> tuple[Sequence[Claim], Sequence[Claim]]:
+    """Those that its spec names, and those that were made for its extended resources."""
+    named = {entry.claim_name or pod.claim_statuses.get(entry.name) for entry in pod.claims}
+    reserved = claims.get((pod.namespace, pod.name, pod.uid), ())
+    own = [one.claim for one in reserved]
+    of_group = of_groups.get((pod.namespace, pod.group), ())
+    extended = [one.claim for one in reserved if is_of_extended_resources(one.metadata.annotations)]
+    return [one for one in (*own, *of_group) if one.name in named], extended

@@ -169,6 +169,12 @@ class PlacedPod:
     hidden: HiddenError | None = None
     """Where kube-scheduler gives it up, if that was looked for."""
 
+    @property
+    def claims_by_origin(self) -> tuple[Sequence[Claim], Sequence[Claim]]:
+        """Those that its spec names, and the one that was made for its extended resources."""
+        named = len(self.claims) - (self.extended is not None)
+        return self.claims[:named], self.claims[named:]
+
 
 @dataclass(frozen=True, slots=True)
 class UnplacedPod:

@@ -112,9 +112,7 @@ class _GroupPreemptor:
     # -- what comes free
 
     def _unused(self) -> list[str]:
-        return list(
-            dict.fromkeys(uid for node in self._claims.nodes_of_unused if node for uid in self._claims.unused(node))
-        )
+        return [uid for node in self._claims.nodes_of_unused for uid in self._claims.unused(node)]
 
     def _nodes_of_claims(self) -> Mapping[str, set[str]]:
         """By claim (uid) the nodes of its users."""

@@ -442,12 +442,12 @@ class WinnableClaims:
 
     def unused(self, node: str) -> Sequence[str]:
         """The claims (uids) on the node that hold devices although none of their users is left."""
-        return [uid for uid, claim in self._unused if uid not in self._own and self._is_of(node, claim)]
+        return self._unused.get(node, ())
 
     @property
-    def nodes_of_unused(self) -> set[str]:
+    def nodes_of_unused(self) -> Collection[str]:
         """Where such claims are."""
-        return {node for uid, claim in self._unused for node in self._nodes_of(claim) if uid not in self._own}
+        return self._unused.keys()
 
     def most_freed(self, pod: Pod) -> int:
         """So many devices come free at most when the pod goes."""
@@ -462,14 +462,19 @@ class WinnableClaims:
         return sum(1 for one in devices if one.allow_multiple_allocations or not claims.holders(one.id))
 
     @cached_property
-    def _unused(self) -> Sequence[tuple[str, Claim]]:
+    def _unused(self) -> Mapping[str, Sequence[str]]:
+        """Those of a single node, by its name."""
         cluster = self._cluster
-        unused = cluster.claims.unused(cluster.is_live) if self.is_on else ()
-        # Pods that are about to be bound use claims that do not name them yet.
-        return [(uid, claim) for uid, claim in unused if not cluster.claims.users_in_flight(uid, cluster.pods)]
-
-    def _is_of(self, node: str, claim: Claim) -> bool:
-        return self._nodes_of(claim) == {node}
+        by_node: dict[str, list[str]] = {}
+        for uid, claim in cluster.claims.unused(cluster.is_live) if self.is_on else ():
+            cluster.time_limit.look()
+            # Pods that are about to be bound use claims that do not name them yet.
+            if uid in self._own or cluster.claims.users_in_flight(uid, cluster.pods):
+                continue
+            nodes = self._nodes_of(claim)
+            if len(nodes) == 1 and (node := nodes.pop()):
+                by_node.setdefault(node, []).append(uid)
+        return by_node
 
     def _nodes_of(self, claim: Claim) -> set[str]:
         """The nodes for which the devices are published; "" for one that is not for a single node."""

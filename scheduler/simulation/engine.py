@@ -552,7 +552,7 @@ class Simulation:
         self._evictions.pop(uid, None)
         if not self._taints:
             return None
-        eviction = self._taints.end(placed.pod, placed.node, placed.claims, self._bound_s[uid])
+        eviction = self._taints.end(placed.pod, placed.node, *placed.claims_by_origin, self._bound_s[uid])
         if eviction is None:
             return None
         self._evictions[uid] = number = next(self._numbers)

@@ -216,6 +216,7 @@ class EvictingTaints:
 
     def __init__(self, release: Release) -> None:
         self._lasting_effects = {NO_EXECUTE, ""} if release.empty_effect_tolerates_eviction else {NO_EXECUTE}
+        self._evicts_for_extended = release.evicts_for_extended_resources
         self._since: dict[Tainted, dict[tuple[str, Taint], float]] = {}
         self._of_source: dict[str, set[Tainted]] = {}
 
@@ -254,15 +255,19 @@ class EvictingTaints:
             self._of_source.pop(source, None)
         return changed
 
-    def end(self, pod: Pod, node: str, claims: Iterable[Claim], bound_s: float = -inf) -> "Eviction | None":
+    def end(
+        self, pod: Pod, node: str, claims: Iterable[Claim], of_extended: Iterable[Claim], bound_s: float = -inf
+    ) -> "Eviction | None":
         """When and why the pod has to leave the node, None if it may stay.
 
         Taints of its devices always count, taints of its node only if they have come since it was bound.
+        claims: that its spec names. of_extended: made for its extended resources; up to 1.37 their taints evict
+        nobody (kubernetes/kubernetes#141290).
         """
         on_node = self._ends(f"node {node}", node, pod.tolerations, _first_s, bound_s)
         of_devices = (
             end
-            for claim in claims
+            for claim in (*claims, *(of_extended if self._evicts_for_extended else ()))
             for result in _results([claim])
             if result.id in self._since
             for end in self._ends(f"device {result.id} of claim {claim}", result.id, self._lasting(result), _least_s)

@@ -91,7 +91,9 @@ class Room:
                 reach = Reach(node_name=name)
                 self.cluster.set_slice(Slice(f"{name}-{first}", DRIVER, name, 1, -(-devices // 128), reach, own))
 
-    def full_of_pods(self, nodes: int, devices: int, containers: Sequence[Container] = ()) -> None:
+    def full_of_pods(
+        self, nodes: int, devices: int, containers: Sequence[Container] = (), *, is_deleting: bool = False
+    ) -> None:
         """Each device has a pod of its own, of no priority, with these containers beside its own."""
         for node in range(nodes):
             for one in range(devices):
@@ -102,6 +104,7 @@ class Room:
                     containers,
                     node_name=f"n-{node}",
                     labels={"app": "low"},
+                    is_deleting=is_deleting,
                 )
 
     def pod(self, name: str, claims: Sequence[Claim], containers: Sequence[Container] = (), **more: object) -> Pod:
@@ -297,6 +300,19 @@ def preemption_by_a_group_among_many(containers: int = 1) -> int:
     return room.most_calls_between_looks(decision)
 
 
+def preemption_by_a_group_beside_pods_that_end() -> int:
+    room = Room()
+    room.nodes(100, 8, alike)
+    room.full_of_pods(100, 8, is_deleting=True)
+    group = room.group([[a_claim_for("c", 9)]])
+
+    def decision() -> None:
+        with room.cluster.time_limit.limited():
+            preempt_for_group(room.cluster, group)
+
+    return room.most_calls_between_looks(decision)
+
+
 def limits() -> int:
     room = Room()
     capacity = {f"c{number}": Quantity.of(1000) for number in range(8)}
@@ -345,6 +361,7 @@ CASES: Mapping[str, Callable[[], int]] = {
     "preemption by a group": preemption_by_a_group,
     "preemption by a group among thousands of pods": preemption_by_a_group_among_many,
     "preemption by a group among pods of hundreds of containers": lambda: preemption_by_a_group_among_many(300),
+    "preemption by a group beside hundreds of pods that end": preemption_by_a_group_beside_pods_that_end,
     "preemption where a thousand budgets select each pod": lambda: preemption_by_a_group(1000),
     "limits": limits,
     "many claims with constraints": many_claims,

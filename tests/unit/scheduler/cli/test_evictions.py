@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator.gates import Features
+from allocator.pod_resources import CLAIM_ANNOTATION
 from scheduler.offline.evictions import evictions
 from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.cli.command import Run, dra, saved
@@ -182,6 +183,22 @@ def test_a_claim_of_a_pod_group_evicts_its_pods_that_use_it(
     )
     found = evictions(inventory_of(*fleet(a_tainted_slice(a_taint())), claim, pod), Features.of("1.37"))
     assert [one.pod.name for one in found] == ["pod-1"] * is_evicted
+
+
+@pytest.mark.parametrize(("release", "is_evicted"), [("1.36", False), ("1.37", False), ("1.38", True)])
+def test_a_claim_for_extended_resources_evicts_its_pod_from_1_38_on(release: str, *, is_evicted: bool) -> None:
+    claim, pod = running()
+    claim["metadata"]["annotations"] = {CLAIM_ANNOTATION: "true"}
+    del pod["spec"]["resourceClaims"]
+    found = evictions(inventory_of(*fleet(a_tainted_slice(a_taint())), claim, pod), Features.of(release))
+    assert [one.pod.name for one in found] == ["pod-1"] * is_evicted
+
+
+def test_a_claim_that_the_spec_does_not_name_evicts_nobody() -> None:
+    claim, pod = running()
+    del pod["spec"]["resourceClaims"]
+    objects = [*fleet(a_tainted_slice(a_taint())), claim, pod]
+    assert list(evictions(inventory_of(*objects), Features.of("1.38"))) == []
 
 
 def test_an_old_generation_evicts_nobody() -> None:
