@@ -287,7 +287,6 @@ V1_37: Final = replace(
     scores_whole_pods=False,
     exact_volume_sizes=False,
     empty_effect_tolerates_eviction=False,
-    evicts_for_extended_resources=False,
     empty_budgets_select=False,
     extenders_add_victims=False,
     bounds_amounts_and_names=False,
@@ -310,6 +309,7 @@ V1_36: Final = replace(
     sums_node_resources=True,
     counts_image_volumes=False,
     names_node_first=False,
+    evicts_for_extended_resources=False,
     reports_victims=False,
 )
 # The environments of 1.34 and 1.35 were not compared with the reference; 1.36's is the nearest that was.

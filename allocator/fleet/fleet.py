@@ -197,6 +197,11 @@ class Fleet:
         with self._current.without(freed) as snapshot:
             return self._allocate(snapshot, node, claims)
 
+    def allocate_unused(self, number: int, claims: Sequence[Claim]) -> Outcome:
+        """The outcome for the claims on one node of which nobody has anything. Raises AllocationError."""
+        self._nodes.refresh()
+        return self._decider.decide(self._current.value.with_usage_of(()), self._nodes[number].node, claims)
+
     def _allocate(self, snapshot: Snapshot, node: Node, claims: Sequence[Claim]) -> Outcome:
         outcome = self._decider.decide(snapshot, node, claims)
         if not isinstance(outcome, Refused):

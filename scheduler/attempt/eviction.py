@@ -46,7 +46,11 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """The record as its annotation has it: without names, since victims may be in other namespaces."""
+    """The record as its annotation has it: without names, since victims may be in other namespaces.
+
+    Each member of a group has what is on its own node: with all that goes for the group, thousands of victims would be
+    more than an annotation has room for.
+    """
 
     node: str
     devices: Mapping[str, Sequence[str]]
@@ -63,7 +67,8 @@ class StoredRecord:
         """As the record is written."""
         allocated = ((claim.uid, claim.allocation) for claim in record.claims)
         devices = {uid: [str(one.id) for one in found.results] for uid, found in allocated if found is not None}
-        return StoredRecord(record.node, devices, record.victims, record.released, record.tries)
+        victims, released = record.here or (record.victims, record.released)
+        return StoredRecord(record.node, devices, victims, released, record.tries)
 
     def __str__(self) -> str:
         values = {"node": self.node, "devices": self.devices, "tries": self.tries}

@@ -448,10 +448,10 @@ class Cluster:
         Source: KEP-5690; kube-controller-manager's resourceclaim controller for what becomes of a claim.
         """
         gone = [self._present(uid) for uid in dict.fromkeys(pods)]
-        look = self.time_limit.look
         uids = [pod.uid for pod in gone]
         # The pods first: from then on nobody takes them for users of claims.
         with (
+            self.time_limit.to_undo() as look,
             self.pods.without(uids, look),
             self.nominations.without(uids),
             self.volumes.without(uids),

@@ -31,6 +31,9 @@ A probe takes several iterations of the event loop, and would have one for each 
 """
 
 
+_CANCELLED = "cancelled: the decision takes too long"
+
+
 class TooLong(AllocationError):
     """The decision has taken all its time."""
 
@@ -57,6 +60,8 @@ class DecisionTimeLimit:
         self._clock = clock or (lambda: 0.0)
         self._processor = processor or (lambda: 0.0)
         self._ends = inf, inf
+        self._owed = 0.0, 0.0
+        """What it takes to undo what decisions have changed for themselves; it is a part of their time."""
 
     def give(self, most_s: float, kept_waiting_s: float = 0.0) -> None:
         """Decisions from now on have so long; by the clock, longer where the processor kept them waiting."""
@@ -80,13 +85,35 @@ class DecisionTimeLimit:
 
     def is_over(self) -> bool:
         """Whether it is time to give up; never outside of `limited`."""
+        return self._is_after(self._clock(), self._processor())
+
+    def _is_after(self, clock: float, processor: float) -> bool:
         by_clock, by_processor = self._ends
-        return self._clock() >= by_clock or self._processor() >= by_processor
+        return clock + self._owed[0] >= by_clock or processor + self._owed[1] >= by_processor
 
     def look(self) -> None:
         """For loops over what users may have many of. Raises Cancelled when it is time to give up."""
         if self.is_over():
-            raise Cancelled("cancelled: the decision takes too long")
+            raise Cancelled(_CANCELLED)
+
+    @contextmanager
+    def to_undo(self) -> Iterator[Callable[[], None]]:
+        """As `look`, for work that is undone at the end of the context: it takes as long again at most, without a look.
+
+        So what it has taken until the last look counts twice.
+        """
+        outer, began_clock, began_processor = self._owed, self._clock(), self._processor()
+
+        def look() -> None:
+            clock, processor = self._clock(), self._processor()
+            self._owed = outer[0] + clock - began_clock, outer[1] + processor - began_processor
+            if self._is_after(clock, processor):
+                raise Cancelled(_CANCELLED)
+
+        try:
+            yield look
+        finally:
+            self._owed = outer
 
     def until(self, share: float) -> Callable[[], bool]:
         """Whether that share of the time that is left now is over."""

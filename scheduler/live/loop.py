@@ -585,11 +585,12 @@ class Loop:
         if not preemptions.records:
             return
         preemptions.end_hopeless(now)
-        for pod in list(preemptions.held()):
+        states = preemptions.states()
+        for pod in list(preemptions.held(states)):
             self._queue.wake(pod.uid, now, "PreemptionEnded")
-        for pod, message in list(preemptions.late(now)):
+        for pod, message in list(preemptions.late(now, states)):
             self._events.preemption_late(PodKey.of(pod), message)
-        for claim in list(preemptions.abandoned()):
+        for claim in list(preemptions.abandoned(states)):
             self._attempts.start(self._deallocate(claim))
 
     async def _deallocate(self, claim: Claim) -> None:

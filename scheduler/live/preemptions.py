@@ -29,7 +29,7 @@ from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.group_result import GroupUnknown
 from scheduler.preemption.eviction_writes import PreemptionWrite, eviction_writes
 from scheduler.preemption.preemption import ENDING, Preemption, Preemptor
-from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
+from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState, RecordStates, won_by_group
 from scheduler.preemption.victims import WinnableClaims
 from scheduler.rates import backoff_s
 from scheduler.state.claims import Waiting
@@ -176,6 +176,10 @@ class Preemptions:
         """How far the preemption is."""
         return record.state(self._cluster)
 
+    def states(self) -> RecordStates:
+        """How far all of them are now."""
+        return RecordStates(self._cluster)
+
     @contextmanager
     def only_held(self) -> Iterator[None]:
         """While it is open nothing counts as in use that was won from others who still hold it, or is kept for then."""
@@ -245,7 +249,7 @@ class Preemptions:
         if wait_s > 0:
             return NothingToWin("", wait_s)
         records = [self.records[pod.uid] for pod in waiting if pod.uid in self.records]
-        states = {record.state(self._cluster) for record in records}
+        states = set(map(self.states().of, records))
         is_written = any(self._kept[record.pod.uid].is_written for record in records)
         if states & {RecordState.LEAVING, RecordState.RELEASING} or is_written:
             return NothingToWin(f"pod group preemption: {ONGOING}")
@@ -268,14 +272,12 @@ class Preemptions:
             return NothingToWin(f"pod group preemption: {preemption}")
         if preemption.placed is None:
             return NothingToWin(preemption.text, drops=True, clears=True)
-        victims, released = frozenset(pod.uid for pod in preemption.pods), frozenset(preemption.claims)
-        records = [
-            PreemptionRecord.placed(one.pod, one.placed, (victims, released), tries=tries, since=now)
-            for one in preemption.placed.members
-        ]
+        members = preemption.placed.members
+        placed = [PreemptionRecord.placed(one.pod, one.placed, tries=tries, since=now) for one in members]
+        records = won_by_group(cluster, placed, preemption.pods, preemption.claims)
         nodes = dict.fromkeys(record.node for record in records)
         writes = eviction_writes(cluster, records[0].pod, preemption.pods, nodes, "podgroup")
-        return GroupToWin(preemption, tuple(records), writes)
+        return GroupToWin(preemption, records, writes)
 
     def _may_lack_devices(self, pod: Pod) -> bool:
         return bool(pod.claims or self._cluster.extended_resources.asked_by(pod))
@@ -283,9 +285,10 @@ class Preemptions:
     def group_wins_again(self, won: GroupToWin, group: GroupOfPods, now: float) -> bool:
         """Whether the same comes out now. Raises AllocationError, TooLong."""
         again = self._won_by_group(group, won.records[0].tries, now)
-        return isinstance(again, GroupToWin) and list(map(self._identity, again.records)) == list(
-            map(self._identity, won.records)
-        )
+        return isinstance(again, GroupToWin) and self._group_identity(again) == self._group_identity(won)
+
+    def _group_identity(self, won: GroupToWin) -> tuple[object, ...]:
+        return [record.node for record in won.records], self._identity(won.records[0])
 
     def begin_group(self, won: GroupToWin) -> None:
         """Keep what each member has won; the evictions are carried out next."""
@@ -474,10 +477,10 @@ class Preemptions:
         elif pod.nominated_node != record.node:
             self._cluster.nominations.set(replace(pod, nominated_node=record.node))
 
-    def held(self) -> Iterator[Pod]:
+    def held(self, states: RecordStates) -> Iterator[Pod]:
         """The pods that have just won all that was to come free."""
         for uid, kept in self._kept.items():
-            is_held = self.records[uid].state(self._cluster) is RecordState.HELD
+            is_held = states.of(self.records[uid]) is RecordState.HELD
             if is_held and not kept.was_held and not kept.is_written:
                 yield self.records[uid].pod
             kept.was_held = is_held and not kept.is_written
@@ -512,14 +515,15 @@ class Preemptions:
             usable.add(made_up_uid(record.pod))
         return {claim.uid for claim in record.claims} <= usable
 
-    def late(self, now: float) -> Iterator[tuple[Pod, str]]:
+    def late(self, now: float, states: RecordStates) -> Iterator[tuple[Pod, str]]:
         """The pods whose victims, or claims of these, have been there for long, and what they wait for; each once."""
         for uid, kept in self._kept.items():
             record = self.records[uid]
-            state = record.state(self._cluster)
-            if not kept.is_late and now - record.since >= LATE_S and state is not RecordState.HELD:
-                kept.is_late = True
-                yield record.pod, self._awaited(record, state)
+            if not kept.is_late and now - record.since >= LATE_S:
+                state = states.of(record)
+                kept.is_late = state is not RecordState.HELD
+                if kept.is_late:
+                    yield record.pod, self._awaited(record, state)
 
     def status(self, uid: str) -> str:
         """What becomes of the pod's preemption; empty if there is none."""
@@ -536,16 +540,17 @@ class Preemptions:
         left = len(record.staying(self._cluster))
         return f"waiting for {left} of {counted(number, 'preempted pod')} to end on node {record.node}"
 
-    def abandoned(self) -> Iterator[Claim]:
+    def abandoned(self, states: RecordStates) -> Iterator[Claim]:
         """The claims of records that no pod that is there uses, each once: their devices are to be released."""
-        for uid, kept in self._kept.items():
-            record = self.records[uid]
-            if record.state(self._cluster) is RecordState.RELEASING:
-                under_way = frozenset[str]().union(*(one.releasing for one in self._kept.values()))
-                for claim_uid in record.released - under_way:
-                    if (claim := self._abandoned(claim_uid)) is not None:
-                        kept.releasing.add(claim_uid)
-                        yield claim
+        releasing = [uid for uid in self._kept if states.of(self.records[uid]) is RecordState.RELEASING]
+        firsts = {id(self.records[uid].released): uid for uid in reversed(releasing)}  # a group's members share it
+        under_way = set[str]().union(*(one.releasing for one in self._kept.values())) if firsts else set()
+        for uid in reversed(firsts.values()):
+            for claim_uid in self.records[uid].released - under_way:
+                if (claim := self._abandoned(claim_uid)) is not None:
+                    self._kept[uid].releasing.add(claim_uid)
+                    under_way.add(claim_uid)
+                    yield claim
 
     def keeps_on(self, claim_uid: str) -> None:
         """The claim was not deallocated: it is looked at again."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from allocator.bits import Mask, union
 from allocator.explain.text import inner_cause
-from allocator.model import Claim, DeviceID
+from allocator.model import Claim
 from allocator.outcome import Allocated, LimitReached
 from allocator.policies.least_fragmentation import ThenLeastFragmentation
 from scheduler.core_v1.pod import Pod
@@ -42,7 +42,6 @@ from scheduler.preemption.victims import (
     victims_of,
     windows,
 )
-from scheduler.state.claims import Holding
 from scheduler.state.masks import mask_of, numbers_once
 from scheduler.state.pods import PodRequests
 from scheduler.state.pods_by_priority import priority_of
@@ -386,14 +385,9 @@ class _VictimSearch:
         pending = required.pending
         kind = required.nodes, fleet.kinds(pending).of(number)
         if kind not in self._kinds:
-            node = fleet.node(number)
-            held = {uid: one for device in fleet.reached_by(node) for uid, one in self._holders(device).items()}
-            freed = [one.counted for one in held.values() if one.counted is not None]
-            self._kinds[kind] = isinstance(fleet.allocate(number, pending, freed), Allocated)
+            # Not what comes free on this node: what is kept for others, or set aside, differs by node.
+            self._kinds[kind] = isinstance(fleet.allocate_unused(number, pending), Allocated)
         return self._kinds[kind]
-
-    def _holders(self, device: DeviceID) -> Mapping[str, Holding]:
-        return self.cluster.claims.holders(device)
 
     def best(self) -> NodeToWin:
         """The candidate that costs the least; of equals the one whose devices are better, then the first by name."""

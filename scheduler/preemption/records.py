@@ -6,7 +6,7 @@ before the preemptor, from the beginning: what is free already as well as what i
 Source: KEP-5690 for what is kept against whom.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -53,6 +53,8 @@ class PreemptionRecord:
     """When the record was made, by the clock of who keeps it."""
     cancelled: frozenset[str] = frozenset()
     """Of those, which were not bound yet, and are not any more."""
+    here: tuple[frozenset[str], frozenset[str]] | None = None
+    """Of a member of a group, what of both is on its own node; of a pod all of it is."""
 
     @staticmethod
     def of(pod: Pod, won: Preemption, *, tries: int = 0, since: float = 0.0) -> "PreemptionRecord":
@@ -62,16 +64,9 @@ class PreemptionRecord:
         return PreemptionRecord(pod, won.candidate.node, won.given, victims, frozenset(won.claims), tries, since)
 
     @staticmethod
-    def placed(
-        pod: Pod,
-        placed: Placed,
-        gone: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
-        *,
-        tries: int = 0,
-        since: float = 0.0,
-    ) -> "PreemptionRecord":
-        """Of a member of a group, with the place that it gets. gone: victims, and claims that come free."""
-        return PreemptionRecord(pod, placed.node, placed.given, *gone, tries, since)
+    def placed(pod: Pod, placed: Placed, *, tries: int = 0, since: float = 0.0) -> "PreemptionRecord":
+        """Of a member of a group, with the place that it gets; who goes is for `won_by_group` to say."""
+        return PreemptionRecord(pod, placed.node, placed.given, tries=tries, since=since)
 
     @property
     def victims_text(self) -> str:
@@ -99,6 +94,36 @@ class PreemptionRecord:
             return False
         users = {user.uid for user in holding.watched.reserved_for if user.is_of_pods}
         return not any(map(cluster.is_live, users - self.victims))
+
+
+def won_by_group(
+    cluster: Cluster, members: Iterable[PreemptionRecord], victims: Sequence[Pod], claims: Iterable[str]
+) -> tuple[PreemptionRecord, ...]:
+    """The records of a group, which wins all of this together. claims: uids of those that come free."""
+    gone, released = frozenset(victim.uid for victim in victims), frozenset(claims)
+    uids: dict[str, list[str]] = {}
+    claims_on: dict[str, set[str]] = {}
+    for victim in victims:
+        uids.setdefault(victim.node_name, []).append(victim.uid)
+        claims_on.setdefault(victim.node_name, set()).update(cluster.claims.of_pod(victim))
+    here = {node: (frozenset(own), released & claims_on[node]) for node, own in uids.items()}
+    nothing = frozenset[str](), frozenset[str]()
+    return tuple(replace(one, victims=gone, released=released, here=here.get(one.node, nothing)) for one in members)
+
+
+class RecordStates:
+    """How far records are at one moment. Members of a group win the same, which is looked at once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[tuple[int, int, frozenset[str]], RecordState] = {}
+
+    def of(self, record: PreemptionRecord) -> RecordState:
+        """How far it is. Cost: O(victims, and claims that come free), for the first of its group."""
+        key = id(record.victims), id(record.released), record.cancelled
+        if key not in self._known:
+            self._known[key] = record.state(self._cluster)
+        return self._known[key]
 
 
 class PreemptionRecords:
@@ -140,9 +165,8 @@ class PreemptionRecords:
 
         Nobody may be evicted for the pod meanwhile.
         """
-        ongoing_records = (
-            one for one in self.on(pod.nominated_node) if one.state(self._cluster) is not RecordState.HELD
-        )
+        states = RecordStates(self._cluster)
+        ongoing_records = (one for one in self.on(pod.nominated_node) if states.of(one) is not RecordState.HELD)
         return next(ongoing_records, None) if pod.nominated_node else None
 
     @contextmanager
@@ -159,25 +183,28 @@ class PreemptionRecords:
     @contextmanager
     def only_held(self) -> Iterator[None]:
         """Count once what others still hold, and not again as won from them, or as kept for when they have ended."""
-        with self._uncounted([one for one in self._records.values() if self._waits(one)]):
+        states = RecordStates(self._cluster)
+        with self._uncounted([one for one in self._records.values() if self._waits(one, states)]):
             yield
 
-    def _waits(self, record: PreemptionRecord) -> bool:
+    def _waits(self, record: PreemptionRecord, states: RecordStates) -> bool:
         """Whether others have what it is about, as far as is known."""
         if record.victims or record.released:
-            return record.state(self._cluster) is not RecordState.HELD
+            return states.of(record) is not RecordState.HELD
         devices = (result.id for claim in record.claims for result in occupying(claim))
         return any(map(self._cluster.claims.holders, devices))
 
     @contextmanager
     def _uncounted(self, passed: Sequence[PreemptionRecord]) -> Iterator[None]:
-        for record in passed:
-            self._cluster.fleet.remove_allocated(record.claims)
+        claims = [claim for record in passed for claim in record.claims]
+        if not claims:
+            yield
+            return
+        self._cluster.fleet.remove_allocated(claims)
         try:
             yield
         finally:
-            for record in passed:
-                self._cluster.fleet.add_allocated(record.claims)
+            self._cluster.fleet.add_allocated(claims)
 
     @staticmethod
     def _is_lower(record: PreemptionRecord, pod: Pod) -> bool:

@@ -261,7 +261,7 @@ class EvictingTaints:
         """When and why the pod has to leave the node, None if it may stay.
 
         Taints of its devices always count, taints of its node only if they have come since it was bound.
-        claims: that its spec names. of_extended: made for its extended resources; up to 1.37 their taints evict
+        claims: that its spec names. of_extended: made for its extended resources; up to 1.36 their taints evict
         nobody (kubernetes/kubernetes#141290).
         """
         on_node = self._ends(f"node {node}", node, pod.tolerations, _first_s, bound_s)

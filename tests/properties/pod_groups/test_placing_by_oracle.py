@@ -4,7 +4,10 @@ from collections import Counter
 from itertools import product
 from random import Random
 
+import pytest
+
 from scheduler.decision.cluster import Cluster
+from scheduler.pod_groups import group_preemption
 from scheduler.pod_groups.group_placer import place_group
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced
@@ -140,8 +143,15 @@ def check_victims(world: World, *, is_deep: bool) -> str:
     return "some go"
 
 
-def test_victims_of_a_group_are_those_of_an_exhaustive_search() -> None:
-    """Every other group is a group of groups."""
+@pytest.mark.parametrize("many", [None, 0])
+def test_victims_of_a_group_are_those_of_an_exhaustive_search(
+    many: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every other group is a group of groups. many: after so many pods the last ones are tried first."""
+    if many is not None:
+        monkeypatch.setattr(group_preemption, "MANY_UNITS", many)
+        monkeypatch.setattr(group_preemption, "FIRST_UNITS", 1)
+        monkeypatch.setattr(group_preemption, "MORE_UNITS", 2)
     outcomes: Counter[str] = Counter()
     for number in range(FULL_WORLDS):
         rng = Random(f"{SEED}/full/{number}")  # noqa: S311 - not for secrets

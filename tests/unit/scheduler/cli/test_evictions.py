@@ -185,8 +185,8 @@ def test_a_claim_of_a_pod_group_evicts_its_pods_that_use_it(
     assert [one.pod.name for one in found] == ["pod-1"] * is_evicted
 
 
-@pytest.mark.parametrize(("release", "is_evicted"), [("1.36", False), ("1.37", False), ("1.38", True)])
-def test_a_claim_for_extended_resources_evicts_its_pod_from_1_38_on(release: str, *, is_evicted: bool) -> None:
+@pytest.mark.parametrize(("release", "is_evicted"), [("1.35", False), ("1.36", False), ("1.37", True), ("1.38", True)])
+def test_a_claim_for_extended_resources_evicts_its_pod_from_1_37_on(release: str, *, is_evicted: bool) -> None:
     claim, pod = running()
     claim["metadata"]["annotations"] = {CLAIM_ANNOTATION: "true"}
     del pod["spec"]["resourceClaims"]

@@ -150,7 +150,7 @@ def test_pod_that_has_won_is_placed_when_all_is_free_and_a_rival_is_not() -> Non
     for step in (room.nothing_happens, room.victim_ends, room.victim_goes, room.claim_is_released):
         step()
         states.append(room.state)
-        told += list(room.preemptions.held())
+        told += list(room.preemptions.held(room.preemptions.states()))
         assert not isinstance(room.ask(RIVAL), Placed)
     assert states == [RecordState.EVICTING, RecordState.LEAVING, RecordState.RELEASING, RecordState.HELD]
     assert [pod.uid for pod in told] == [URGENT.uid]
