@@ -90,8 +90,8 @@ its author nothing."""
 FEW_CLAIMS = 32
 """Claims of a pod that is looked at whenever one of them changes."""
 
-MOST_EVENTS = 10_000
-"""Events that are kept for pods in flight; to a pod that has missed one, any may have been of help."""
+MOST_EVENTS = 256
+"""Events that are kept for pods in flight: each looks at all of them, and to one that has missed some any may help."""
 
 
 class PodPlace(StrEnum):

@@ -7,10 +7,10 @@ from typing import Any
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.cluster.snapshot import selectors_of
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
-from allocator.model import Claim, Constraint, Device
+from allocator.model import Claim, Device
 from allocator.words import did_you_mean
 from scheduler.checks.contract import Check, FindingLevel, Observation
-from scheduler.checks.manifests import CheckedPod, Manifests, alternatives_of
+from scheduler.checks.manifests import CheckedPod, Manifests, alternatives_of, constraints_on_unknown
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import objects
@@ -115,20 +115,10 @@ def _unknown_attribute(manifests: Manifests) -> Iterator[Observation]:
     if not manifests.devices:
         return
     attributes = manifests.names.qualified["attributes"]
-    for asked in manifests.asked:
-        for number, constraint in enumerate(asked.claim.constraints):
-            field, name = _constrained(constraint)
-            if name and name not in attributes:
-                message = f"no device has the attribute {name}{did_you_mean(name, attributes)}"
-                at = f"{asked.path}.devices.constraints[{number}].{field}"
-                yield Observation(asked.subject, message, at, where=f"constraint #{number}")
-
-
-def _constrained(constraint: Constraint) -> tuple[str, str]:
-    """(field, attribute)."""
-    if constraint.match_attribute:
-        return "matchAttribute", constraint.match_attribute
-    return "distinctAttribute", constraint.distinct_attribute
+    for asked, number, field, name in constraints_on_unknown(manifests.asked, attributes):
+        message = f"no device has the attribute {name}{did_you_mean(name, attributes)}"
+        at = f"{asked.path}.devices.constraints[{number}].{field}"
+        yield Observation(asked.subject, message, at, where=f"constraint #{number}")
 
 
 UNKNOWN_ATTRIBUTE = Check(

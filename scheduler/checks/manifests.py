@@ -1,6 +1,6 @@
 """What the rules of `dra lint` look at: requests and classes, and the devices that their selectors are run over."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from allocator.explain.text import summary
 from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.limits import TenantLimit
-from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
+from allocator.model import Alternative, Claim, Constraint, Device, DeviceClass, DeviceID
 from allocator.outcome import AllocationError, Exhausted, OutOfSteps
 from allocator.status import DeviceState, Membership, OrderedAnswers, OrderedResult, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation
@@ -362,3 +362,25 @@ def _why_unsatisfied(fleet: Fleet, claim: Claim, guilty: GuiltyOperands) -> tupl
     groups = [(node.name, guilty.named(node, [claim], outcome), number) for node, outcome, number in first]
     is_known = not any(isinstance(outcome, Exhausted) for _, outcome, _ in first)
     return summary(groups, fleet.all.bit_count()).partition("\n")[0], is_known
+
+
+def constraints_on_unknown(
+    asked: Iterable[WaitingClaim], attributes: Collection[str]
+) -> Iterator[tuple[WaitingClaim, int, str, str]]:
+    """The constraints on attributes that are none of these, and that the claim does not derive itself.
+
+    Each with its claim, its position, its field and the attribute.
+    """
+    for claim in asked:
+        derived = {name for _, way in alternatives_of(claim) for name, _ in way.derived_attributes}
+        for number, constraint in enumerate(claim.claim.constraints):
+            field, name = _constrained(constraint)
+            if name and name not in attributes and name not in derived:
+                yield claim, number, field, name
+
+
+def _constrained(constraint: Constraint) -> tuple[str, str]:
+    """(field, attribute)."""
+    if constraint.match_attribute:
+        return "matchAttribute", constraint.match_attribute
+    return "distinctAttribute", constraint.distinct_attribute

@@ -237,6 +237,7 @@ _OF_GRAPHS = frozenset({"gpu", "gpuType", "custom"})
 _DRIVERS = frozenset({"driver", "provisioner", "attacher"})
 _IDENTITIES = frozenset({"uid", "shareID", "podUID"})
 _ATTRIBUTES = frozenset({"matchAttribute", "distinctAttribute", "partitionTypeAttribute"})
+_DERIVED = "derivedAttributes[]", "name"
 _IMAGES = frozenset({"image", "names", "reference"})
 _RESOURCE_NAMES = frozenset({"extendedResourceName", "capacityKey", "resourceName"})
 _REQUESTS = frozenset({"request", "requests"})
@@ -430,7 +431,7 @@ class _Redacted:
             return self._identity(text)
         if field in _LABEL_KEYS:
             return self._label_key(text)
-        if field in _ATTRIBUTES:
+        if field in _ATTRIBUTES or place.at == _DERIVED:
             return self._attribute(text)
         if field in _RESOURCE_NAMES:
             return self._resource(text)
@@ -444,6 +445,8 @@ class _Redacted:
             return f"{self._name(text.removesuffix('-'))}-"
         if field in _IMAGES:
             return self._name(_image(text))
+        if field == "finalizers" and not self._kept.stays(text, field):
+            return _with_domain(self._name(text), text)  # without one, objects of resource.k8s.io are refused
         return self._word(text, place)
 
     def _word(self, text: str, place: _FieldPlace) -> str:
@@ -496,8 +499,7 @@ class _Redacted:
 
     def _qualified(self, name: str) -> str:
         """A name that no device has; with a domain where it has one."""
-        new_name = as_identifier(self._name(name))
-        return f"{_SOME_DOMAIN}/{new_name}" if "/" in name else new_name
+        return _with_domain(as_identifier(self._name(name)), name)
 
     def _amounts(self, value: JsonValue) -> JsonValue:
         """A quantity, or an object or a list that says more about it."""
@@ -533,6 +535,10 @@ class _Redacted:
             for some in (before, build)
         ]
         return f"{numbers}{dash}{names[0]}{plus}{names[1]}"
+
+
+def _with_domain(name: str, before: str) -> str:
+    return f"{_SOME_DOMAIN}/{name}" if "/" in before else name
 
 
 def _has_containers(fields: Mapping[str, JsonValue]) -> bool:

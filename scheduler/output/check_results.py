@@ -20,7 +20,7 @@ from allocator.words import counted, did_you_mean
 from scheduler import VERSION
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint import has_groups, has_list
-from scheduler.checks.manifests import alternatives_of, asked_in
+from scheduler.checks.manifests import alternatives_of, asked_in, constraints_on_unknown
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Place
@@ -420,19 +420,14 @@ def class_map(pools: Iterable[PoolStatus], members: Sequence[Membership], cluste
 # Attributes that constraints name and that no device in the input has: usually misspelt ones.
 
 
-_FIELDS = ("matchAttribute", "distinctAttribute")
-
-
 def unknown_attributes(inventory: Inventory) -> Iterator[str]:
     """A line for each constraint of a claim that waits, or of a template. Cost: O(devices)."""
     known = _attributes_of(inventory.slices)
     if not known:
         return
-    for subject, path, spec in _specs(inventory):
-        for place, field, name in _named(spec):
-            if name not in known:
-                at = f"{subject}: {path}.devices.constraints[{place}].{field}"
-                yield f"warning: {at}: no device of the input has {name}{did_you_mean(name, known)}"
+    for asked, place, field, name in constraints_on_unknown(asked_in(inventory), known):
+        at = f"{asked.subject}: {asked.path}.devices.constraints[{place}].{field}"
+        yield f"warning: {at}: no device of the input has {name}{did_you_mean(name, known)}"
 
 
 def _attributes_of(slices: Iterable[Slice]) -> set[str]:
@@ -443,22 +438,3 @@ def _attributes_of(slices: Iterable[Slice]) -> set[str]:
         for device in slice_.devices
         for name in device.attributes
     }
-
-
-def _specs(inventory: Inventory) -> Iterator[tuple[str, str, object]]:
-    """(object, path of the claim's spec in it, that spec)."""
-    for claim in inventory.claims.values():
-        if claim.claim.allocation is None:
-            yield f"ResourceClaim {claim.claim}", "spec", claim.decoded.raw.get("spec")
-    for template in inventory.templates.values():
-        yield f"ResourceClaimTemplate {template.namespace}/{template.name}", "spec.spec", template.spec
-
-
-def _named(spec: object) -> Iterator[tuple[int, str, str]]:
-    """(position, field, attribute) of each constraint; the spec is one that was decoded."""
-    devices = spec.get("devices") if isinstance(spec, dict) else None
-    constraints = (devices.get("constraints") if isinstance(devices, dict) else None) or ()
-    for place, constraint in enumerate(constraints):
-        for field in _FIELDS:
-            if name := constraint.get(field):
-                yield place, field, name

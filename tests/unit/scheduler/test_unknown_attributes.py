@@ -44,6 +44,12 @@ def test_attributes_that_devices_have_and_claims_that_are_allocated_are_not_repo
     assert reported(known, other, with_constraint(held, matchAttribute="example.com/none")) == []
 
 
+def test_an_attribute_that_the_claim_derives_is_not_reported() -> None:
+    derived = [{"name": "example.com/half", "expression": f"device.attributes['{DRIVER}'].numa / 2"}]
+    claim = a_claim("c", a_request(derivedAttributes=derived))
+    assert reported(with_constraint(claim, matchAttribute="example.com/half")) == []
+
+
 def test_nothing_is_reported_where_the_input_has_no_devices() -> None:
     claim = with_constraint(a_claim("c", a_request()), matchAttribute=f"{DRIVER}/nuam")
     assert list(unknown_attributes(inventory_of(claim))) == []

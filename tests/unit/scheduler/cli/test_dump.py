@@ -14,6 +14,7 @@ import cel
 from scheduler.input.documents import RawObject, read
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable_dump import shareable
+from scheduler.state.claims import FINALIZER
 from tests.generators import worlds
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.manifests import (
@@ -497,3 +498,30 @@ def test_derived_attributes_that_no_longer_agree_are_named(tmp_path: Path, expre
     run = dra("dump", saved(tmp_path, slice_, a_class(), claim), "--redact", "-o", tmp_path / "redacted.json")
     path = "ResourceClaim default/c: spec.devices.requests[0].exactly.derivedAttributes[0].expression"
     assert (path in run.err) == is_named
+
+
+@pytest.mark.parametrize(
+    "made",
+    [a_claim, a_class, a_slice, a_template, lambda: a_pod("p", template="one")],
+    ids=lambda one: str(one.__name__),
+)
+def test_a_finalizer_of_somebody_keeps_a_domain_without_which_the_object_is_refused(
+    tmp_path: Path, made: Callable[[], Json]
+) -> None:
+    raw = made()
+    raw["metadata"]["finalizers"] = ["acme.example.org/own", FINALIZER]
+    [redacted] = orjson.loads(dumped(tmp_path, saved(tmp_path, raw)).read_text())["items"]
+    assert len(redacted["metadata"]["finalizers"]) == 2
+    assert "acme" not in str(redacted)
+    assert dra("lint", saved(tmp_path, redacted), "-o", "json").out.count("invalid-object") == 0
+
+
+def test_derived_attributes_keep_their_names_in_constraints_on_them(tmp_path: Path) -> None:
+    derived = [{"name": "acme.example.org/half", "expression": f"{OWN}.index"}]
+    claim = a_claim("c", a_request(derivedAttributes=derived))
+    claim["spec"]["devices"]["constraints"] = [{"matchAttribute": "acme.example.org/half"}]
+    redacted = orjson.loads(dumped(tmp_path, saved(tmp_path, devices_for_selectors(), a_class(), claim)).read_text())
+    [spec] = [one["spec"]["devices"] for one in redacted["items"] if one["kind"] == "ResourceClaim"]
+    name = spec["requests"][0]["exactly"]["derivedAttributes"][0]["name"]
+    assert name == spec["constraints"][0]["matchAttribute"]
+    assert name.startswith("example.com/")
