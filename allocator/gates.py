@@ -192,6 +192,9 @@ class Release:
     empty_effect_tolerates_eviction: bool
     """A request's toleration without effect keeps the pod on a device with a NoExecute taint."""
 
+    steps_are_positive: bool
+    """The range of a request policy has no step of zero and below, and no amount below zero or beyond 2**63-1."""
+
     evicts_for_extended_resources: bool
     """A NoExecute taint of a device that a pod has by an extended resource ends the pod."""
 
@@ -259,6 +262,7 @@ V1_38: Final = Release(
     scores_whole_pods=True,
     exact_volume_sizes=True,
     empty_effect_tolerates_eviction=True,
+    steps_are_positive=True,
     evicts_for_extended_resources=True,
     reports_victims=True,
     empty_budgets_select=True,
@@ -309,6 +313,7 @@ V1_36: Final = replace(
     sums_node_resources=True,
     counts_image_volumes=False,
     names_node_first=False,
+    steps_are_positive=False,
     evicts_for_extended_resources=False,
     reports_victims=False,
 )

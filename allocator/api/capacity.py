@@ -16,8 +16,9 @@ from allocator.api import names
 from allocator.api.driver_config import check_count
 from allocator.api.findings import Findings, duplicates, step_text
 from allocator.api.schema import CheckedBy, QuantityField, counted, schema_of
+from allocator.gates import FRACTIONAL_CAPACITY_RANGE, Features
 from allocator.model import RequestPolicy, ValidRange
-from cel.values.quantity import Quantity
+from cel.values.quantity import MAX_INT64, Quantity
 
 VALID_VALUES_MAX = 10
 ZERO = Quantity.parse("0")
@@ -112,10 +113,17 @@ def _check_policy(fields: CapacityFields, path: str, findings: Findings, *, is_s
         default, value = policy.get("default"), fields.get("value") or ZERO
         if default is None:
             findings.required(f"{at}.default", "is required with validValues and validRange")
-        elif allowed_range is not None:
-            _check_range(allowed_range, default, value, f"{at}.validRange", findings)
-        else:
+        elif allowed_range is None:
             _check_values(values, default, value, f"{at}.validValues", findings)
+        elif allowed_range.get("min") is None:
+            findings.required(f"{at}.validRange.min")
+        else:
+            _check_range(allowed_range, default, value, f"{at}.validRange", findings)
+        if default is not None:
+            # The release is not known here: only what each of them refuses.
+            by_rules = [list(unsteady_problems(_policy(policy), value, rules)) for rules in EVERY_RULES]
+            for field, wrong, message in by_rules[-1] if all(by_rules) else ():
+                findings.error(f"{at}.{field}", wrong.text, message)
 
 
 def _check_values(values: Sequence[Quantity], default: Quantity, most: Quantity, path: str, findings: Findings) -> None:
@@ -126,23 +134,15 @@ def _check_values(values: Sequence[Quantity], default: Quantity, most: Quantity,
     for index, (before, after) in enumerate(pairwise(values), start=1):
         if before > after:
             findings.error(f"{path}[{index}]", after.text, f"must not be less than the entry before it, {before}")
-    for index, _ in duplicates(value.ceil_int() for value in values):
-        # The reference compares them as whole numbers, rounded up.
-        findings.error(f"{path}[{index}]", values[index].text, "must be unique, rounded up to a whole number")
     if default not in values:
         findings.error(path, default.text, "must contain the default")
 
 
 def _check_range(fields: RangeFields, default: Quantity, value: Quantity, path: str, findings: Findings) -> None:
-    least, most, step = fields.get("min"), fields.get("max"), fields.get("step")
-    if least is None:
-        findings.required(f"{path}.min")
-        return
+    least, most = fields.get("min"), fields.get("max")
+    assert least is not None, "it was looked for"
     for field, wrong, message in _range_problems(least, most, default, value):
         findings.error(f"{path}.{field}", wrong.text, message)
-    if step is not None:
-        for wrong, message in _step_problems(least, most, default, value, step):
-            findings.error(f"{path}.step", wrong.text, message)
 
 
 def _range_problems(
@@ -162,19 +162,78 @@ def _range_problems(
         yield "max", most, f"must not be less than the default {default}"
 
 
-def _step_problems(
-    least: Quantity, most: Quantity | None, default: Quantity, value: Quantity, step: Quantity
-) -> Iterator[tuple[Quantity, str]]:
-    size = step.ceil_int()
-    if not size:
-        # Differs from kube-scheduler: its validation divides by this.
-        yield step, "must not be zero"
+# What releases disagree on: how amounts are compared that are no whole numbers, and what a step may be.
+
+
+class PolicyRules(NamedTuple):
+    """Those of a release. is_fractional: its gate DRAFractionalCapacityRange is on."""
+
+    are_steps_positive: bool
+    is_fractional: bool
+
+    @staticmethod
+    def of(features: Features) -> "PolicyRules":
+        """Those with these gates."""
+        return PolicyRules(features.release.steps_are_positive, features.has(FRACTIONAL_CAPACITY_RANGE))
+
+
+EVERY_RULES = PolicyRules(False, False), PolicyRules(True, False), PolicyRules(True, True)
+
+_MILLI = 10**6
+"""A thousandth, in 10**-9."""
+
+
+def unsteady_problems(
+    policy: RequestPolicy, value: Quantity, rules: PolicyRules
+) -> Iterator[tuple[str, Quantity, str]]:
+    """What is wrong with a policy of this capacity by some rules: (field, its amount, message)."""
+    amounts = [one if rules.is_fractional else one.ceil_int() for one in policy.valid_values]
+    for index, _ in duplicates(amounts):
+        rounded = "" if rules.is_fractional else ", rounded up to a whole number"
+        yield f"validValues[{index}]", policy.valid_values[index], f"must be unique{rounded}"
+    bounds, default = policy.valid_range, policy.default
+    if bounds is not None and bounds.minimum is not None and default is not None:
+        for field, wrong, message in _bounds_problems(bounds, bounds.minimum, default, value, rules):
+            yield f"{'' if field == 'default' else 'validRange.'}{field}", wrong, message
+
+
+def _bounds_problems(
+    bounds: ValidRange, least: Quantity, default: Quantity, value: Quantity, rules: PolicyRules
+) -> Iterator[tuple[str, Quantity, str]]:
+    named = {"default": default, "min": least, "max": bounds.maximum, "step": bounds.step}
+    given = {field: amount for field, amount in named.items() if amount is not None}
+    step, is_milli = bounds.step, rules.is_fractional and any(amount.nanos % 10**9 for amount in given.values())
+    if is_milli:
+        unfit = [field for field, amount in given.items() if amount.nanos % _MILLI or not _fits(amount.nanos // _MILLI)]
+        yield from ((field, given[field], "must be a whole number of thousandths") for field in unfit)
+        if unfit:
+            return
+    if step is None:
+        return
+    if step.sign <= 0 and rules.are_steps_positive:
+        yield "step", step, "must be greater than zero"
+        return
+    if not step.ceil_int():
+        # Differs from kube-scheduler: up to 1.36 its validation divides by this.
+        yield "step", step, "must not be zero"
         return
     if least + step > value:
-        yield step, f"must not exceed the capacity's value {value} when added to min {least}"
-    for name, bound in (("default", default), ("max", most)):
-        if bound is not None and (bound.ceil_int() - least.ceil_int()) % size:
-            yield step, f"must divide the distance from min {least} to {name} {bound}"
+        yield "step", step, f"must not exceed the capacity's value {value} when added to min {least}"
+    if rules.are_steps_positive and not is_milli:
+        beyond = [field for field, amount in given.items() if amount.sign < 0 or not _fits(amount.ceil_int())]
+        yield from ((field, given[field], f"must be between 0 and {MAX_INT64}") for field in beyond)
+        if beyond:
+            return
+    size, first = (step.nanos // _MILLI, least.nanos // _MILLI) if is_milli else (step.ceil_int(), least.ceil_int())
+    for field in ("default", "max"):
+        if (bound := given.get(field)) is not None:
+            at = bound.nanos // _MILLI if is_milli else bound.ceil_int()
+            if (at - first) % size:
+                yield "step", step, f"must divide the distance from min {least} to {field} {bound}"
+
+
+def _fits(number: int) -> bool:
+    return -MAX_INT64 <= number <= MAX_INT64
 
 
 def build_policies(capacities: Capacities) -> Mapping[str, RequestPolicy]:

@@ -48,7 +48,7 @@ _LOG = logging.getLogger(__name__)
 class StoredRecord:
     """The record as its annotation has it: without names, since victims may be in other namespaces.
 
-    Each member of a group has what is on its own node. All that goes for the group may be thousands of victims, more than
+    Each member of a group has what is on its own node; all that goes for it may be thousands of victims, more than
     an annotation has room for.
     """
 

@@ -13,6 +13,7 @@ import cel
 from allocator import gates
 from allocator.api import names
 from allocator.api.allocation import RESERVED_FOR_MAX
+from allocator.api.capacity import PolicyRules, unsteady_problems
 from allocator.api.driver_config import SELECTORS_MAX
 from allocator.api.findings import step_text
 from allocator.api.requests import ALTERNATIVES_MAX, REQUESTS_MAX
@@ -66,12 +67,24 @@ Problem = tuple[str, str]
 
 
 def beyond_limits(manifests: Manifests) -> Iterator[Observation]:
-    """What the release refuses that releases before it store."""
+    """What the release refuses that others store."""
+    for subject, field, message in _of_policies(manifests):
+        yield Observation(subject, f"{field}: {message} in Kubernetes {manifests.features.release.name}", field)
     if not manifests.features.release.bounds_amounts_and_names:
         return
     release = manifests.features.release.name
     for subject, field, message in (*_of_devices(manifests), *_of_claims(manifests)):
         yield Observation(subject, f"{field}: {message}, since Kubernetes {release}", field)
+
+
+def _of_policies(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:
+    rules = PolicyRules.of(manifests.features)
+    for slice_ in manifests.inventory.slices:
+        for number, device in enumerate(slice_.devices):
+            for name, policy in device.policies.items():
+                at = f"spec.devices[{number}].capacity[{step_text(name)}].requestPolicy"
+                for field, amount, message in unsteady_problems(policy, device.capacity[name], rules):
+                    yield ObjectName("ResourceSlice", slice_.name), f"{at}.{field}", f'{message} (got "{amount.text}")'
 
 
 def _of_devices(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:
@@ -98,14 +111,14 @@ def _requests(asked: WaitingClaim) -> Iterator[Problem]:
     for at, way in alternatives_of(asked):
         yield from _amounts(way.capacity or {}, f"{at}.capacity.requests")
         for index, (name, _) in enumerate(way.derived_attributes):
-            yield from _name(name, f"{at}.derivedAttributes[{index}].name")
+            yield from _full_name(name, f"{at}.derivedAttributes[{index}].name")
     for number, constraint in enumerate(asked.claim.constraints):
         at = f"{asked.path}.devices.constraints[{number}]"
         for field, name in (
             ("matchAttribute", constraint.match_attribute),
             ("distinctAttribute", constraint.distinct_attribute),
         ):
-            yield from _name(name, f"{at}.{field}") if name else ()
+            yield from _full_name(name, f"{at}.{field}") if name else ()
 
 
 def _results(claim: Claim) -> Iterator[Problem]:
@@ -126,6 +139,14 @@ def _name(name: str, path: str) -> Iterator[Problem]:
     """A name of a capacity or an attribute: what `names.qualified_name` lets pass has one slash too many."""
     if problem := "must not have more than one slash" if name.count("/") > 1 else names.qualified_name(name):
         yield path, problem
+
+
+def _full_name(name: str, path: str) -> Iterator[Problem]:
+    """The same of an attribute that is named with its domain."""
+    yield from _name(name, path)
+    domain = name.partition("/")[0]
+    if domain != domain.lower():
+        yield path, f"its domain must be written in lower case, as {domain.lower()}"
 
 
 def _keys(of: Mapping[str, object]) -> Iterator[Problem]:
