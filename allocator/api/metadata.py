@@ -17,7 +17,7 @@ ANNOTATIONS_MAX_BYTES = 256 * 1024
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 """Finalizers that the garbage collector reads, of which an object can have one."""
 
-_STANDARD = frozenset({_ORPHAN, _FOREGROUND, "kubernetes"})
+STANDARD_FINALIZERS = frozenset({_ORPHAN, _FOREGROUND, "kubernetes"})
 """Finalizers without a domain."""
 
 _OF_TEMPLATES = frozenset({"labels", "annotations"})
@@ -90,7 +90,7 @@ def check_metadata(fields: MetadataFields, *, is_namespaced: bool, findings: Fin
     for error in finalizer_errors(finalizers):
         findings.error(error.path, error.value, error.message)
     for position, finalizer in enumerate(finalizers):  # of other groups' kinds they may lack it
-        if finalizer and "/" not in finalizer and finalizer not in _STANDARD:
+        if finalizer and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             message = f"must have a domain, such as example.com/{finalizer}"
             findings.error(f"metadata.finalizers[{position}]", finalizer, message)
 

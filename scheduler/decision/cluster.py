@@ -43,10 +43,10 @@ from scheduler.state.claims import (
 )
 from scheduler.state.invariants import Invariants, Rival, Rivals, Violation, is_reached
 from scheduler.state.labels import PodSelectors
-from scheduler.state.node_infos import NodeInfos
+from scheduler.state.node_infos import NodeInfos, Nominations
 from scheduler.state.pod_groups import PodGroupIndex
 from scheduler.state.pod_resources import ExtendedResources, claim_name
-from scheduler.state.pods import NodePods, Nominations, pod_requests
+from scheduler.state.pods import NodePods, pod_requests
 from scheduler.state.pods_by_priority import DisruptionBudgets, PodsByPriority
 from scheduler.state.taints import TaintedSlices
 from scheduler.state.volumes import Volumes

@@ -33,6 +33,7 @@ from scheduler.plugins.profile import PLUGINS, refusal
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of
+from scheduler.state.node_infos import Promised
 
 MOST_SIGNATURES = 256
 """Signatures that are kept; beyond, the least recently used one is forgotten."""
@@ -450,17 +451,19 @@ def feasible(cycle: Cycle, plugins: Sequence[Plugin]) -> Mask:
 def _refused_beside_nominated(cycle: Cycle, plugins: Iterable[Plugin], nodes: Mask) -> Mask:
     """Those of the nodes that have no place for the pod once the pods are there that were promised one.
 
-    What is promised on one node does not count for another. Cost: O(nodes with promises) for plugins that look further.
+    What is promised on one node does not count for another. Cost: O(promised pods), whatever they say of others, and
+    O(nodes with promises) for a pod that itself asks something of plugins that look further.
     """
-    refused, nominated = 0, {number: pods for number, pods in cycle.nominated.items() if nodes >> number & 1}
+    nominated = {number: pods for number, pods in cycle.nominated.items() if nodes >> number & 1}
     filters = [plugin.dynamic for plugin in plugins if plugin.dynamic]
+    refused = union(one.kept_by(cycle, nominated) for one in filters if _sees_nominated(cycle, one))
     # Within the context the cluster counts the nominated pods on their nodes, and filters read it as if they ran.
     with cycle.beside(nominated):
         for dynamic in filters:
             if not dynamic.looks_further:
                 refused |= dynamic.refused(cycle)
-    further = [one for one in filters if one.looks_further and _sees_nominated(cycle, one)]
-    for number, pods in nominated.items():
+    further = [one for one in filters if one.looks_further and one.asks(cycle) and _sees_nominated(cycle, one)]
+    for number, pods in nominated.items() if further else ():
         with cycle.beside({number: pods}):
             if any(one.refused(cycle) >> number & 1 for one in further if not one.is_skipped(cycle)):
                 refused |= 1 << number
@@ -499,16 +502,18 @@ def _rejections_beside_nominated(
     yield from _rejections(cycle, seeing, by_node, left, lambda one, nodes: _beside(cycle, one, nominated, nodes))
 
 
-def _beside(cycle: Cycle, one: Dynamic, nominated: Mapping[int, Sequence[Pod]], nodes: Mask) -> Iterable[Rejected]:
+def _beside(cycle: Cycle, one: Dynamic, nominated: Mapping[int, Sequence[Promised]], nodes: Mask) -> Iterable[Rejected]:
     """What the filter says of these nodes. Cost: one evaluation; of a filter that looks further, one for each node."""
+    rejections: list[Rejected] = []
     if not one.looks_further:
         with cycle.beside(nominated):
-            return list(one.rejections(cycle, nodes))
-    rejections: list[Rejected] = []
-    for number in bits(nodes):
+            rejections += one.rejections(cycle, nodes)
+    for number in bits(nodes) if one.looks_further else ():
         with cycle.beside({number: nominated[number]}):
             rejections += one.rejections(cycle, 1 << number)
-    return rejections
+    kept = one.kept_by(cycle, {number: nominated[number] for number in bits(nodes)})
+    kept &= ~union(rejected.nodes for rejected in rejections)
+    return [*rejections, Rejected(one.keeping, kept, kept)] if kept else rejections
 
 
 def _rejections(

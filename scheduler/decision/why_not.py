@@ -310,5 +310,7 @@ def _helps(cycle: PodCycle, pod: Pod, requests: PodRequests, change: Change, pla
     with view.without(change.gone):
         if not all(map(passes, cycle.plugins)):
             return False
+        if any(plugin.dynamic and plugin.dynamic.kept_by(view, promised) for plugin in cycle.plugins):
+            return False
         with view.beside(promised):
             return all(map(passes, cycle.plugins))

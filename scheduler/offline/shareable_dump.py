@@ -16,6 +16,7 @@ from typing import Any
 
 import cel
 from allocator.api import decode, is_decoded
+from allocator.api.metadata import STANDARD_FINALIZERS
 from allocator.api.names import version as version_problem
 from allocator.api.resource_slice import NODE_OPERATIONS
 from allocator.cluster.pools import NodeView, Segment
@@ -89,7 +90,10 @@ WORDS: Mapping[str, frozenset[str]] = {
         (("resource",), ("pods", "podgroups")),
         (("apiGroup",), ("scheduling.k8s.io", "resource.k8s.io", "apps", "batch", "storage.k8s.io")),
         (("hostIP",), (ANY_ADDRESS,)),
-        (("finalizers",), (FINALIZER, "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection")),
+        (
+            ("finalizers",),
+            (FINALIZER, "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", *STANDARD_FINALIZERS),
+        ),
         (("imagePullPolicy",), ("Always", "IfNotPresent", "Never")),
         (("podManagementPolicy",), ("OrderedReady", "Parallel")),
         (("completionMode",), ("NonIndexed", "Indexed")),

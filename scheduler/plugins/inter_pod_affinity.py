@@ -5,7 +5,7 @@ kind, which matches its own terms, may go anywhere. Preferred terms, of the pod 
 Source: kube-scheduler's interpodaffinity filtering.go and scoring.go.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -30,7 +30,8 @@ from scheduler.plugins.plugin import (
 )
 from scheduler.state.cluster_changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
 from scheduler.state.masks import Numbers, mask_of
-from scheduler.state.pods_by_labels import MatchingPods
+from scheduler.state.node_infos import Promised
+from scheduler.state.pods_by_labels import EqualPods, MatchingPods
 
 NAME = "InterPodAffinity"
 
@@ -50,6 +51,20 @@ def _pre_filter(cycle: Cycle) -> str:
 def _is_skipped(cycle: Cycle) -> bool:
     own = cycle.pod.pod_affinity
     return not own.required and not own.required_anti and not cycle.infos.terms.kept_from(cycle.pod)
+
+
+def _asks(cycle: Cycle) -> bool:
+    return bool(cycle.pod.pod_affinity.required or cycle.pod.pod_affinity.required_anti)
+
+
+def _kept_by(cycle: Cycle, promised: Mapping[int, Sequence[Promised]]) -> Mask:
+    pods = EqualPods(cycle.pod, cycle.infos.namespaces.get(cycle.pod.namespace, {}))
+    kept = 0
+    for number, on_node in promised.items():
+        keys = {key for one in on_node for key in one.keeps_away_in(pods)}
+        if any(cycle.infos.topology.domains(key).labelled[number] for key in keys):
+            kept |= 1 << number
+    return kept
 
 
 def _refused(cycle: Cycle) -> Mask:
@@ -239,7 +254,15 @@ def inter_pod_affinity(
         (Reason(NAME, hints, node_fields=("labels",), counts_pods=True),),
         pod_fields=("labels", "pod_affinity"),
         pre_filter=_pre_filter,
-        dynamic=Dynamic(_refused, _rejections, looks_further=True, is_skipped=_is_skipped),
+        dynamic=Dynamic(
+            _refused,
+            _rejections,
+            looks_further=True,
+            is_skipped=_is_skipped,
+            asks=_asks,
+            kept_by=_kept_by,
+            keeping=EXISTING,
+        ),
         score=Score(2, scores),
         changes=_changes,
     )

@@ -1,8 +1,8 @@
 """NodePorts: the host ports of a pod have to be free on its node."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from allocator.bits import Mask
+from allocator.bits import Mask, union
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.plugin import (
     MOST_TERMS,
@@ -16,12 +16,19 @@ from scheduler.plugins.plugin import (
     is_added,
 )
 from scheduler.state.cluster_changes import GivenBack, NodeChanged, PodChanged
-from scheduler.state.node_infos import UsedPorts
+from scheduler.state.node_infos import Promised, UsedPorts
 
 
 def _refused(cycle: Cycle) -> Mask:
     ports = cycle.pod.host_ports
     return cycle.infos.ports.clashes(ports) if ports else 0
+
+
+def _kept_by(cycle: Cycle, promised: Mapping[int, Sequence[Promised]]) -> Mask:
+    ports = cycle.pod.host_ports
+    if not ports:
+        return 0
+    return union(1 << number for number, pods in promised.items() if any(one.ports.clashes(ports) for one in pods))
 
 
 def _frees_ports(who: RefusedPod, event: PodChanged) -> bool:
@@ -50,6 +57,6 @@ NODE_PORTS = Plugin(
     "NodePorts",
     (Reason("NodePorts", {NodeChanged: is_added, PodChanged: _frees_ports, GivenBack: _gives_back_ports}),),
     pod_fields=("host_ports",),
-    dynamic=Dynamic.of("node(s) didn't have free ports for the requested pod ports", _refused),
+    dynamic=Dynamic.of("node(s) didn't have free ports for the requested pod ports", _refused, _kept_by),
     changes=_changes,
 )

@@ -8,7 +8,7 @@ Source: k8s.io/kube-scheduler framework: PreFilter, Filter, Score, EnqueueExtens
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -23,8 +23,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.state.cluster_changes import Event, NamespaceChanged, NodeChanged
 from scheduler.state.labels import Domains, PodSelectors
 from scheduler.state.masks import Flags, Numbers
-from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pods import PodRequests, counted, uncounted
+from scheduler.state.node_infos import NodeInfos, Promised
+from scheduler.state.pods import PodRequests, uncounted
 from scheduler.state.volumes import Volumes
 
 NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
@@ -119,7 +119,7 @@ class Cycle:
     """All of storage."""
     features: Features
     """What plugins follow; strict, they answer as kube-scheduler also where they would do better."""
-    nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
+    nominated: Mapping[int, Sequence[Promised]] = field(default_factory=dict)
     """The pods that go before this one, by the number of the node that they are promised."""
     is_cancelled: Callable[[], bool] = lambda: False
     """Whether the attempt has taken all its time."""
@@ -139,11 +139,17 @@ class Cycle:
         """Do not count these pods on their nodes meanwhile; `Cluster.without` also takes their claims away."""
         return uncounted((self.infos, self.volumes), gone)
 
-    def beside(self, nominated: Mapping[int, Sequence[Pod]]) -> AbstractContextManager[None]:
-        """Count these pods on their nodes meanwhile."""
-        return counted(
-            (self.infos, self.volumes), [(number, pod) for number, pods in nominated.items() for pod in pods]
-        )
+    @contextmanager
+    def beside(self, nominated: Mapping[int, Sequence[Promised]]) -> Iterator[None]:
+        """Count these pods on their nodes meanwhile, but for what `Dynamic.kept_by` says."""
+        with ExitStack() as undo:
+            for number, pods in nominated.items():
+                for promised in pods:
+                    self.infos.add_promised(number, promised)
+                    undo.callback(self.infos.remove_pod, number, promised.pod)
+                    self.volumes.add_pod(number, promised.pod)
+                    undo.callback(self.volumes.remove_pod, number, promised.pod)
+            yield
 
 
 MOST_TERMS = 100
@@ -185,27 +191,38 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """A filter that looks at all nodes at once.
-
-    refused: the nodes that it refuses. rejections: why, of these nodes; one may be refused for several reasons.
-    looks_further: whether pods on other nodes count for a node. is_skipped: whether the pod asks nothing of it, and
-    nothing that is there keeps the pod away.
-    """
+    """A filter that looks at all nodes at once."""
 
     refused: Callable[[Cycle], Mask]
+    """The nodes that it refuses."""
     rejections: Callable[[Cycle, Mask], Iterable[Rejected]]
+    """Why, of these nodes; one may be refused for several reasons."""
     looks_further: bool = False
+    """Whether pods on other nodes count for a node."""
     is_skipped: Callable[[Cycle], bool] = lambda _: False
+    """Whether the pod asks nothing of it, and nothing that is there keeps the pod away."""
+    asks: Callable[[Cycle], bool] = lambda _: True
+    """Whether it looks at others for the pod, and not only for what keeps the pod away."""
+    kept_by: Callable[[Cycle, Mapping[int, Sequence[Promised]]], Mask] = lambda _, __: 0
+    """Where these pods, which do not count yet, would keep the pod from their own node by what they say of others.
+    `Cycle.beside` leaves that out, since a pod may say thousands of things.
+    """
+    keeping: str = ""
+    """Why, as a rejection says it."""
 
     @staticmethod
-    def of(reason: str, refused: Callable[[Cycle], Mask]) -> "Dynamic":
+    def of(
+        reason: str,
+        refused: Callable[[Cycle], Mask],
+        kept_by: Callable[[Cycle, Mapping[int, Sequence[Promised]]], Mask] = lambda _, __: 0,
+    ) -> "Dynamic":
         """A filter of each node by itself, with one reason, which the end of other pods may undo."""
 
         def rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
             nodes = refused(cycle) & asked
             return (Rejected(reason, nodes, nodes),) if nodes else ()
 
-        return Dynamic(refused, rejections)
+        return Dynamic(refused, rejections, kept_by=kept_by, keeping=reason)
 
 
 @dataclass(frozen=True, slots=True)

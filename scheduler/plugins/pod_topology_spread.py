@@ -259,6 +259,9 @@ def pod_topology_spread(defaults: DefaultConstraints = SYSTEM_DEFAULTS) -> Plugi
     def is_skipped(cycle: Cycle) -> bool:
         return not defaults.of(cycle, is_hard=True)
 
+    def asks(cycle: Cycle) -> bool:
+        return not is_skipped(cycle)
+
     def refused(cycle: Cycle) -> Mask:
         return _refused(cycle, defaults.of(cycle, is_hard=True))
 
@@ -273,7 +276,7 @@ def pod_topology_spread(defaults: DefaultConstraints = SYSTEM_DEFAULTS) -> Plugi
         NAME,
         (Reason(NAME, _hints(defaults), node_fields=("labels", "taints"), counts_pods=True),),
         pod_fields=("labels", "spread", "tolerations"),
-        dynamic=Dynamic(refused, rejections, looks_further=True, is_skipped=is_skipped),
+        dynamic=Dynamic(refused, rejections, looks_further=True, is_skipped=is_skipped, asks=asks),
         score=Score(2, scores),
         changes=_changes,
     )

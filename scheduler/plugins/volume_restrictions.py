@@ -46,6 +46,10 @@ def _is_skipped(cycle: Cycle) -> bool:
     return not cycle.pod.volumes.disks and not _is_taken(cycle)
 
 
+def _asks(cycle: Cycle) -> bool:
+    return bool(cycle.pod.volumes.disks or cycle.pod.volumes.named_claims)
+
+
 def _refused(cycle: Cycle) -> Mask:
     if _is_taken(cycle):
         return cycle.volumes.labels.all
@@ -106,6 +110,6 @@ VOLUME_RESTRICTIONS = Plugin(
     ),
     pod_fields=("volumes",),
     pre_filter=_pre_filter,
-    dynamic=Dynamic(_refused, _rejections, looks_further=True, is_skipped=_is_skipped),
+    dynamic=Dynamic(_refused, _rejections, looks_further=True, is_skipped=_is_skipped, asks=_asks),
     changes=_changes,
 )

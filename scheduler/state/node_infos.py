@@ -7,9 +7,10 @@ Source: kube-scheduler's NodeInfo.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,13 @@ from allocator.bits import Mask, union
 from allocator.memo import ChangedNumbers
 from allocator.model import Image, Node
 from cel.cache import LruCache
-from scheduler.core_v1.label_selectors import Labels, PodAffinity
+from scheduler.core_v1.label_selectors import NO_POD_AFFINITY, Labels, PodAffinity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import ANY_ADDRESS, HostPort
 from scheduler.state.labels import Topology
 from scheduler.state.masks import Numbers, mask_of, mask_of_numbers
-from scheduler.state.pods import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
-from scheduler.state.pods_by_labels import HeldTerms, PodCounts, PodLabels
+from scheduler.state.pods import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests, without_entries
+from scheduler.state.pods_by_labels import EqualPods, HeldTerms, PodCounts, PodLabels
 
 # Values derived from single rows of the nodes' columns: cached, and computed again for rows that have changed.
 
@@ -257,9 +258,9 @@ class ResourceColumn:
 class _Taken:
     number: int
     requests: PodRequests
-    ports: tuple[HostPort, ...]
-    affinity: PodAffinity
     labels: PodLabels
+    ports: tuple[HostPort, ...] = ()
+    affinity: PodAffinity = NO_POD_AFFINITY
 
 
 class NodeInfos:
@@ -319,6 +320,17 @@ class NodeInfos:
             raise Miscounted(f"pod {pod} ({pod.uid}) is counted on node number {self._taken[pod.uid].number} already")
         self._grow(number)
         self._add(pod.uid, _taken(number, pod))
+
+    def add_promised(self, number: int, promised: "Promised") -> None:
+        """Count what the pod takes of the node, and its labels; not its ports and terms: there may be thousands.
+
+        What these keep away is asked of the pod. Raises Miscounted as `add_pod`; `remove_pod` undoes it.
+        """
+        pod = promised.pod
+        if pod.uid in self._taken:
+            raise Miscounted(f"pod {pod} ({pod.uid}) is counted on node number {self._taken[pod.uid].number} already")
+        self._grow(number)
+        self._add(pod.uid, _Taken(number, promised.requests, promised.labels))
 
     def _add(self, uid: str, taken: _Taken) -> None:
         self._taken[uid] = taken
@@ -416,7 +428,7 @@ class NodeInfos:
 
 def _taken(number: int, pod: Pod) -> _Taken:
     labels = PodLabels(pod.namespace, pod.labels, pod.is_deleting)
-    return _Taken(number, pod_requests(pod), pod.host_ports, pod.pod_affinity, labels)
+    return _Taken(number, pod_requests(pod), labels, pod.host_ports, pod.pod_affinity)
 
 
 def _offer(column: ResourceColumn, number: int, amount: int) -> None:
@@ -424,3 +436,107 @@ def _offer(column: ResourceColumn, number: int, amount: int) -> None:
     column.nodes += bool(amount) - bool(before)
     column.free[number] += amount - before
     column.allocatable[number] = amount
+
+
+# Pods that are nominated to a node (`status.nominatedNodeName`) and not bound yet.
+#
+# Pods of every scheduler count: kube-scheduler nominates after preemption or before a long binding, and so do Cluster
+# Autoscaler and this program. kube-scheduler counts only its own pods. Source: kube-scheduler's nominator; KEP-5278.
+
+
+@dataclass(frozen=True)
+class Promised:
+    """A pod that was promised a node, with what each decision looks at of it: it is worked out once."""
+
+    pod: Pod
+
+    @cached_property
+    def requests(self) -> PodRequests:
+        """What it takes of a node."""
+        return pod_requests(self.pod)
+
+    @cached_property
+    def labels(self) -> PodLabels:
+        """What others look at."""
+        return PodLabels(self.pod.namespace, self.pod.labels, self.pod.is_deleting)
+
+    @cached_property
+    def ports(self) -> "UsedPorts":
+        """Its own, on node number 0."""
+        held = UsedPorts()
+        held.add(0, self.pod.host_ports)
+        return held
+
+    @cached_property
+    def _kept_away(self) -> dict[Hashable, frozenset[str]]:
+        return {}
+
+    def keeps_away_in(self, pods: EqualPods) -> frozenset[str]:
+        """The topology keys of its required terms of anti-affinity that are about these pods."""
+        terms = self.pod.pod_affinity.required_anti
+        if not terms:
+            return frozenset()
+        known = self._kept_away.get(pods.key)
+        if known is None:
+            if len(self._kept_away) >= MOST_KINDS:
+                self._kept_away.clear()
+            known = frozenset(term.topology_key for term in terms if pods.is_matched(term))
+            self._kept_away[pods.key] = known
+        return known
+
+
+MOST_KINDS = 64
+"""Kinds of pods of which a promised one remembers whether it keeps them away."""
+
+
+class Nominations:
+    """The pods by the name of the node. is_placed: whether a pod (by uid) is counted on a node already."""
+
+    def __init__(self, is_placed: Callable[[str], bool]) -> None:
+        self._is_placed = is_placed
+        self._nodes: dict[str, str] = {}
+        self._pods: dict[str, dict[str, Promised]] = {}
+
+    def set(self, pod: Pod) -> None:
+        """The watch shows the pod."""
+        self.remove(pod.uid)
+        if pod.nominated_node and not pod.node_name and not pod.is_finished:
+            self._nodes[pod.uid] = pod.nominated_node
+            self._pods.setdefault(pod.nominated_node, {})[pod.uid] = Promised(pod)
+
+    def remove(self, uid: str) -> None:
+        """The watch shows that the pod is gone."""
+        node = self._nodes.pop(uid, None)
+        if node is not None:
+            del self._pods[node][uid]
+            if not self._pods[node]:
+                del self._pods[node]
+
+    @contextmanager
+    def without(self, uids: Collection[str]) -> Iterator[None]:
+        """As if these pods were not nominated, until the end of the context. Cost: O(pods of their nodes)."""
+        by_node: dict[str, set[str]] = {}
+        for uid in uids:
+            if node := self._nodes.get(uid):
+                by_node.setdefault(node, set()).add(uid)
+        with without_entries(self._pods, by_node):
+            yield
+
+    def on(self, node: str) -> Sequence[Pod]:
+        """The pods that were promised the node, and are on none."""
+        return [one.pod for uid, one in self._pods.get(node, {}).items() if not self._is_placed(uid)]
+
+    def pods(self) -> list[Pod]:
+        """All that were promised a node, and are on none."""
+        return [pod for node in self._pods for pod in self.on(node)]
+
+    def before(self, pod: Pod) -> Iterator[tuple[str, Sequence[Promised]]]:
+        """The nodes where other pods go before this one, since their priority is as high or higher."""
+        for node, pods in self._pods.items():
+            first = [one for one in pods.values() if self._goes_before(one.pod, pod)]
+            if first:
+                yield node, first
+
+    def _goes_before(self, one: Pod, pod: Pod) -> bool:
+        is_higher = (one.priority or 0) >= (pod.priority or 0)
+        return is_higher and one.uid != pod.uid and not self._is_placed(one.uid)

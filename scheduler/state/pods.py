@@ -7,10 +7,10 @@ Source: kube-scheduler's cache, assumed pods.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from allocator.model import Container
 from allocator.pod_resources import Amounts, PodResources, pod_need
@@ -190,6 +190,10 @@ def allocatable_units(allocatable: Mapping[str, Quantity]) -> Iterable[tuple[str
             yield name, units(name, amount.nanos)
 
 
+OfPod = TypeVar("OfPod")
+"""What is known of a pod."""
+
+
 class Counts(Protocol):
     """Who counts what pods take of each node."""
 
@@ -208,17 +212,6 @@ class Counts(Protocol):
     def change_pod(self, number: int, old: Pod, new: Pod) -> None:
         """The pod that was added is this one by now."""
         ...
-
-
-@contextmanager
-def counted(counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]]) -> Iterator[None]:
-    """Count these pods on the nodes of these numbers meanwhile."""
-    with ExitStack() as undo:
-        for number, pod in pods:
-            for counter in counts:
-                counter.add_pod(number, pod)
-                undo.callback(counter.remove_pod, number, pod)
-        yield
 
 
 def _no_look() -> None:
@@ -323,11 +316,16 @@ class NodePods:
 
         look: at the time; may raise, when nothing has changed.
         """
-        by_node: dict[str, list[Pod]] = {}
+        by_node: dict[str, set[str]] = {}
         for uid in uids:
             if node := self._places.get(uid):
-                by_node.setdefault(node, []).append(self._on_node[node][uid])
-        gone = [(self._numbers[node], pod) for node, pods in by_node.items() if node in self._numbers for pod in pods]
+                by_node.setdefault(node, set()).add(uid)
+        gone = [
+            (self._numbers[node], self._on_node[node][uid])
+            for node, own in by_node.items()
+            if node in self._numbers
+            for uid in own
+        ]
         with uncounted(self._counts, gone, look), without_entries(self._on_node, by_node):
             self._away.update(uids)
             try:
@@ -429,71 +427,11 @@ class NodePods:
             counts.remove_pod(number, pod)
 
 
-# Pods that are nominated to a node (`status.nominatedNodeName`) and not bound yet.
-#
-# Pods of every scheduler count: kube-scheduler nominates after preemption or before a long binding, and so do Cluster
-# Autoscaler and this program. kube-scheduler counts only its own pods. Source: kube-scheduler's nominator; KEP-5278.
-
-
-class Nominations:
-    """The pods by the name of the node. is_placed: whether a pod (by uid) is counted on a node already."""
-
-    def __init__(self, is_placed: Callable[[str], bool]) -> None:
-        self._is_placed = is_placed
-        self._nodes: dict[str, str] = {}
-        self._pods: dict[str, dict[str, Pod]] = {}
-
-    def set(self, pod: Pod) -> None:
-        """The watch shows the pod."""
-        self.remove(pod.uid)
-        if pod.nominated_node and not pod.node_name and not pod.is_finished:
-            self._nodes[pod.uid] = pod.nominated_node
-            self._pods.setdefault(pod.nominated_node, {})[pod.uid] = pod
-
-    def remove(self, uid: str) -> None:
-        """The watch shows that the pod is gone."""
-        node = self._nodes.pop(uid, None)
-        if node is not None:
-            del self._pods[node][uid]
-            if not self._pods[node]:
-                del self._pods[node]
-
-    @contextmanager
-    def without(self, uids: Collection[str]) -> Iterator[None]:
-        """As if these pods were not nominated, until the end of the context. Cost: O(pods of their nodes)."""
-        by_node: dict[str, list[Pod]] = {}
-        for uid in uids:
-            if node := self._nodes.get(uid):
-                by_node.setdefault(node, []).append(self._pods[node][uid])
-        with without_entries(self._pods, by_node):
-            yield
-
-    def on(self, node: str) -> Sequence[Pod]:
-        """The pods that were promised the node, and are on none."""
-        return [pod for pod in self._pods.get(node, {}).values() if not self._is_placed(pod.uid)]
-
-    def pods(self) -> list[Pod]:
-        """All that were promised a node, and are on none."""
-        return [pod for node in self._pods for pod in self.on(node)]
-
-    def before(self, pod: Pod) -> Iterator[tuple[str, Sequence[Pod]]]:
-        """The nodes where other pods go before this one, since their priority is as high or higher."""
-        for node, pods in self._pods.items():
-            first = [one for one in pods.values() if self._goes_before(one, pod)]
-            if first:
-                yield node, first
-
-    def _goes_before(self, one: Pod, pod: Pod) -> bool:
-        is_higher = (one.priority or 0) >= (pod.priority or 0)
-        return is_higher and one.uid != pod.uid and not self._is_placed(one.uid)
-
-
 @contextmanager
-def without_entries(by_node: dict[str, dict[str, Pod]], gone: Mapping[str, Iterable[Pod]]) -> Iterator[None]:
-    """Leave these pods out meanwhile. by_node: pods by uid, which have their old order again afterwards."""
+def without_entries(by_node: dict[str, dict[str, OfPod]], gone: Mapping[str, Collection[str]]) -> Iterator[None]:
+    """Leave these pods (uids) out meanwhile. by_node: what is known of pods, in its old order again afterwards."""
     before = {node: by_node[node] for node in gone}
-    for node, pods in gone.items():
-        uids = {pod.uid for pod in pods}
+    for node, uids in gone.items():
         by_node[node] = {uid: pod for uid, pod in before[node].items() if uid not in uids}
     try:
         yield

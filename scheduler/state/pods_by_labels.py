@@ -42,13 +42,18 @@ MOST_WORDS = 1 << 18
 """Words of the questions whose answers are kept, and of the labels of kinds of pods: one pod has room for thousands."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PodLabels:
     """What questions look at: pods of one workload mostly have the same."""
 
     namespace: str
     labels: Labels
     is_deleting: bool
+
+    @cached_property
+    def key(self) -> "_LabelsKey":
+        """Equal for pods that are alike. Cost: O(labels), the first time."""
+        return self.namespace, frozenset(self.labels.items()), self.is_deleting
 
 
 class Question(Hashable, Protocol):
@@ -192,7 +197,7 @@ class PodCounts:
         return _KeptCount(question, counts)
 
     def _count(self, number: int, pods: PodLabels, sign: int) -> None:
-        key = pods.namespace, frozenset(pods.labels.items()), pods.is_deleting
+        key = pods.key
         alike = self._alike.get(key)
         if alike is None:
             alike = self._alike[key] = _PodsOnNodes(pods)
@@ -259,7 +264,7 @@ class _Pull:
         return self.sums.by_domain
 
 
-class _EqualPods:
+class EqualPods:
     """Pods of a namespace that have the same labels: to terms they are alike. namespace_labels: as they are now."""
 
     def __init__(self, pod: Pod, namespace_labels: Labels) -> None:
@@ -276,6 +281,7 @@ class _EqualPods:
         return 1 + len(self.labels) + len(self.namespace_labels)
 
     def is_matched(self, term: AffinityTerm) -> bool:
+        """Whether the term is about them."""
         return term.matches(self.namespace, self.labels, self.namespace_labels)
 
 
@@ -316,7 +322,7 @@ class _TermIndex(Generic[Term]):
         for term in terms:
             self._changes.add((term, number, sign), max(self._size, FEWEST_CHANGES))
 
-    def matching(self, pods: _EqualPods) -> Mapping[str, _Pull]:
+    def matching(self, pods: EqualPods) -> Mapping[str, _Pull]:
         """What those that match the pods add up to, by topology key; keys that no node has are left out.
 
         Cost: O(terms of pods that have come or gone since it was asked for); all, the first time, where nodes have come
@@ -352,7 +358,7 @@ class _TermIndex(Generic[Term]):
         known.by_key = {}
         yield from ((terms, on_nodes.items()) for terms, on_nodes in self._held.items())
 
-    def _note(self, known: _Matching, pods: _EqualPods, terms: Iterable[Term], counts: Counts) -> None:
+    def _note(self, known: _Matching, pods: EqualPods, terms: Iterable[Term], counts: Counts) -> None:
         for addition in terms:
             term, weight = self._term_of(addition), self._weight_of(addition)
             if self._topology.has(term.topology_key) and pods.is_matched(term):
@@ -407,7 +413,7 @@ class HeldTerms:
     def _in_domains(self, index: _TermIndex[Term], pod: Pod, weight: int) -> Iterator[tuple[int, Domains, Numbers]]:
         if index.is_empty:
             return
-        pods = _EqualPods(pod, self._namespaces.get(pod.namespace, {}))
+        pods = EqualPods(pod, self._namespaces.get(pod.namespace, {}))
         for key, pull in index.matching(pods).items():
             domains = self._topology.domains(key)
             yield weight, domains, pull.in_domains(domains)

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from scheduler.core_v1.pod import Pod
-from scheduler.state.pods import Nominations
+from scheduler.state.node_infos import Nominations
 from tests.builders import a_pod
 
 
@@ -14,7 +14,7 @@ def before(pod: Pod, *known: Pod, placed: str = "") -> dict[str, list[str]]:
     nominations = Nominations(lambda uid: uid == placed)
     for one in known:
         nominations.set(one)
-    return {node: sorted(one.name for one in pods) for node, pods in nominations.before(pod)}
+    return {node: sorted(one.pod.name for one in pods) for node, pods in nominations.before(pod)}
 
 
 def test_pods_of_the_same_or_a_higher_priority_go_before() -> None:
