@@ -15,7 +15,7 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.room import Room
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.time_limits import TooLong
+from scheduler.decision.time_limits import FACTOR, FREE_S, TOGETHER, TooLong
 from scheduler.live.preemptions import Preemptions
 from scheduler.state.cluster_changes import Event, PodChanged
 
@@ -29,6 +29,9 @@ class KeptRooms:
     """wall: the time in seconds since 1970. start: lets work go on beside. is_ours: whether a pod is this scheduler's.
 
     is_on: whether this process may write.
+
+    What a pod asks for may take long to decide, and any number of them may have requests, as after a start. So they
+    take turns: after a long one all wait, and those of its namespace longer.
     """
 
     def __init__(
@@ -43,6 +46,9 @@ class KeptRooms:
         self._binder, self._preemptions, self._is_ours = binder, preemptions, is_ours
         self._wall, self._start = wall, start
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._next_at = 0.0
+        self._next_of: dict[str, float] = {}
+        """Of namespaces whose last turn was a long one."""
 
     def on_event(self, event: Event) -> None:
         """A watch shows a pod: it may be nominated by somebody else."""
@@ -65,6 +71,7 @@ class KeptRooms:
             _, room = await rooms.read(self._binder.api, key, pod.uid)
             if room is None or pod.uid in self._preemptions.records:
                 return
+            await self._rested(pod.namespace)
             left_s = room.until - self._wall()
             if left_s <= 0:
                 reason = rooms.LATE
@@ -79,12 +86,26 @@ class KeptRooms:
         except CallFailed as error:
             _LOG.warning("pod %s: cannot keep room for it: %s", pod, error)
 
+    async def _rested(self, namespace: str) -> None:
+        while (wait_s := max(self._next_at, self._next_of.get(namespace, 0.0)) - self._now()) > 0:
+            await self._binder.time.sleep(wait_s)
+
     def _keep(self, pod: Pod, room: Room) -> bool:
+        began = self._now()
         try:
-            return self._preemptions.keep(pod, room.node, room.moving, self._binder.time.monotonic())
+            return self._preemptions.keep(pod, room.node, room.moving, began)
         except (AllocationError, TooLong) as error:
             _LOG.warning("pod %s: no room is kept for it: %s", pod, error)
             return False
+        finally:
+            now = self._now()
+            if (took_s := now - began) > FREE_S:
+                self._next_at = now + TOGETHER * took_s
+                self._next_of = {name: at for name, at in self._next_of.items() if at > now}
+                self._next_of[pod.namespace] = now + FACTOR * took_s
+
+    def _now(self) -> float:
+        return self._binder.time.monotonic()
 
     def _later(self, pod: Pod, wait_s: float) -> None:
         if known := self._timers.pop(pod.uid, None):

@@ -517,6 +517,8 @@ class Loop:
         else:
             self._preemptions.drop(pod.uid)
             self._queue.held(pod.uid, self._clock(), self._clock())
+        if self._queue.get(pod.uid) is None:
+            self._preemptions.placed(pod.uid)  # or gone: of either nothing more is heard
         self.wake()
 
     def _is_so_still(self, entry: QueuedPod, won: PlaceToWin) -> bool:

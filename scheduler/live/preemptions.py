@@ -22,7 +22,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.decision.time_limits import MOST_S
+from scheduler.decision.time_limits import MOST_S, MOST_SLICE_S
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
 from scheduler.pod_groups.group_reservations import GroupReservations
@@ -172,10 +172,6 @@ class Preemptions:
         """The records by the uid of their pod."""
         return self._records.records
 
-    def state(self, record: PreemptionRecord) -> RecordState:
-        """How far the preemption is."""
-        return record.state(self._cluster)
-
     def states(self) -> RecordStates:
         """How far all of them are now."""
         return RecordStates(self._cluster)
@@ -298,8 +294,12 @@ class Preemptions:
     def group_failed(self, group: GroupOfPods, now: float) -> float:
         """As `failed`, of a group: as long as one of these pods waits."""
         name = _breaker_of(group.key)
-        self._in_groups.update((pod.uid, name) for pod in group.waiting)
-        return self.failed(name, now)
+        waiting = {pod.uid: name for pod in group.waiting if self._waits(pod)}
+        self._in_groups.update(waiting)
+        wait_s = self.failed(name, now)
+        if not waiting:
+            self._forget_group(name)  # all have gone while calls for them were under way
+        return wait_s
 
     def _objection(self, cycle: PodCycle, pod: Pod, refused: NotPlaced, wait_s: float) -> NothingToWin | None:
         """Why nobody may go for the pod, whoever it would be. wait_s: until it has been pending for long enough."""
@@ -373,7 +373,8 @@ class Preemptions:
         if number is None or isinstance(pod_claims, Waiting):
             return False
         promised = replace(pod, nominated_node=node)
-        with self.seen_by(pod), cluster.without([one.uid for one in there]):
+        cluster.time_limit.give(MOST_SLICE_S)
+        with self.seen_by(pod), cluster.time_limit.limited(), cluster.without([one.uid for one in there]):
             given = _given(PodCycle(cluster, promised, [one.claim for one in pod_claims]), number)
         if given is None:
             return False

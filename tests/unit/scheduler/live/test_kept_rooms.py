@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.room import ROOM, Room, refusal
+from scheduler.core_v1.pod import Pod
 from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.preemptions import Preemptions
 from tests.builders import a_pod
@@ -69,3 +70,39 @@ def test_who_asks_for_room_is_told_why_there_is_none(
     assert log in caplog.text
     assert refusal(server.pod, "request").endswith(told)
     assert refusal(server.pod, "another request") == ""
+
+
+class Clock:
+    """Passes when somebody sleeps, or decides."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_after_a_long_decision_all_wait_and_the_pods_of_its_namespace_longer() -> None:
+    clock = Clock()
+    took = list[tuple[str, float]]()
+
+    def keep(pod: Pod, *_: object) -> bool:
+        clock.now += 1.0 if pod.namespace == "costly" else 0.0
+        return True
+
+    async def act() -> None:
+        time = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=clock, sleep=clock.sleep)
+        binder = cast(Binder, SimpleNamespace(api=Asked(NOW + 600), time=time))
+        preemptions = cast(Preemptions, SimpleNamespace(records={}, keep=keep))
+        started: list[Any] = []
+        rooms = KeptRooms(binder, preemptions, lambda _: True, lambda: NOW, started.append)
+        for namespace in ("costly", "other", "costly"):
+            before = clock.now
+            rooms.look(replace(POD, namespace=namespace))
+            await started.pop()
+            took.append((namespace, clock.now - before))
+
+    asyncio.run(act())
+    assert took == [("costly", 1.0), ("other", 4.0), ("costly", 17.0)]

@@ -140,7 +140,7 @@ class Room:
 
     @property
     def state(self) -> RecordState:
-        return self.preemptions.state(self.preemptions.records[URGENT.uid])
+        return self.preemptions.states().of(self.preemptions.records[URGENT.uid])
 
 
 def test_pod_that_has_won_is_placed_when_all_is_free_and_a_rival_is_not() -> None:
@@ -294,6 +294,8 @@ def test_what_a_pod_had_won_is_given_back_when_the_pod_goes() -> None:
 
 def test_failures_of_a_group_are_forgotten_with_the_last_pod_that_waited_then() -> None:
     room, group = Room(), GroupOfPods(GroupKey("label", "default", "g"), (URGENT, RIVAL), 2, 10)
+    for pod in (URGENT, RIVAL):
+        room.cluster.set_pod(pod)
     room.preemptions.group_failed(group, 0.0)
 
     def is_backed_off() -> bool:
@@ -305,6 +307,13 @@ def test_failures_of_a_group_are_forgotten_with_the_last_pod_that_waited_then() 
     with_one_left = is_backed_off()
     room.preemptions.on_event(PodChanged(RIVAL, None))
     assert (before, with_one_left, is_backed_off()) == (True, True, False)
+
+
+def test_failures_of_a_group_that_has_gone_meanwhile_are_not_remembered() -> None:
+    room, group = Room(), GroupOfPods(GroupKey("label", "default", "g"), (URGENT, RIVAL), 2, 10)
+    assert room.preemptions.group_failed(group, 0.0) > 0  # a call for them was under way
+    found = room.preemptions.group_preemption(group, 0.0, 0.0)
+    assert not (isinstance(found, NothingToWin) and found.is_backed_off)
 
 
 CLAIMS_LOST: dict[str, Callable[[Cluster], None]] = {
