@@ -3,7 +3,8 @@
 The group gets a plan: where it would go if the pods of a few nodes had ended. What the plan gives to its members counts
 as taken for pods that do not go before the group, from the beginning: what is free already, and what frees later. Of
 each priority the group that waits longest goes first, and one group holds a domain at a time. After as long again the
-group gives up, and it is the turn of others.
+group gives up, and it is the turn of others. A namespace whose groups have held something in vain again and again
+waits before they hold anything more, each time twice as long: many groups would hold the same in turns, for ever.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,11 @@ from scheduler.pod_groups.group_placer import ReadyMembers, place_group
 from scheduler.pod_groups.group_result import GroupPlaced
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords
 from scheduler.state.cluster_changes import GivenBack
+
+IN_VAIN = 3
+"""So many times in a row the groups of a namespace may hold something in vain before it waits."""
+
+MOST_DOUBLINGS = 6
 
 _Domain = tuple[str, str]
 """A label of nodes with its value; empty for all nodes."""
@@ -74,6 +80,8 @@ class GroupReservations:
         self._records = PreemptionRecords(cluster)
         self._waiting: dict[GroupKey, _WaitingGroup] = {}
         self._held: dict[GroupKey, GroupReservation] = {}
+        self._in_vain: dict[str, tuple[int, float]] = {}
+        """By namespace, how often its groups have held something in vain, and until when they hold nothing."""
 
     def of(self, key: GroupKey) -> GroupReservation | None:
         """What the group holds."""
@@ -106,7 +114,7 @@ class GroupReservations:
             return False
         own = self._waiting.setdefault(group.key, _WaitingGroup(group.priority, since))
         own.priority = group.priority
-        if now - own.since < self.after_s or not self._is_first(own, now):
+        if now - own.since < self.after_s or self._pauses(group.key, now) or not self._is_first(own, now):
             return False
         taken = [one for one in self._held.values() if one.priority >= group.priority]
         within = self._outside(group, [one.domain for one in taken])
@@ -127,12 +135,13 @@ class GroupReservations:
         return not any(
             other.priority == own.priority and other.since < own.since and not other.is_in_vain
             for key, other in self._waiting.items()
-            if key not in self._held and now - other.since >= self.after_s
+            if key not in self._held and now - other.since >= self.after_s and not self._pauses(key, now)
         )
 
     def placed(self, key: GroupKey) -> None:
         """The group has its place, or others go for it: it holds nothing any more, and waits no longer."""
         self._waiting.pop(key, None)
+        self._in_vain.pop(key.namespace, None)
         self._give_back(key)
 
     def end_old(self, now: float) -> None:
@@ -142,6 +151,17 @@ class GroupReservations:
             if is_left or now >= self._end(held):
                 self._waiting[key] = _WaitingGroup(held.priority, now)
                 self._give_back(key)
+                self._pause(key.namespace, now)
+
+    def _pause(self, namespace: str, now: float) -> None:
+        most_s = self.after_s * 2**MOST_DOUBLINGS
+        self._in_vain = {name: one for name, one in self._in_vain.items() if now < one[1] + most_s}
+        times = self._in_vain.get(namespace, (0, 0.0))[0] + 1
+        doublings = min(times - IN_VAIN, MOST_DOUBLINGS)
+        self._in_vain[namespace] = times, now + (self.after_s * 2**doublings if doublings >= 0 else 0.0)
+
+    def _pauses(self, key: GroupKey, now: float) -> bool:
+        return now < self._in_vain.get(key.namespace, (0, 0.0))[1]
 
     def next_end(self) -> float | None:
         """When the first of those that hold something gives up."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -133,6 +134,20 @@ def test_one_that_holds_gives_up_after_the_same_time_and_others_have_their_turn(
     assert {one.node for one in fleet.freed} == {"n0", "n1"}
     assert not fleet.reservations.refused(first, 0.0, 2 * AFTER_S + 3)
     assert fleet.reservations.refused(second, 1.0, 2 * AFTER_S + 4)
+
+
+def test_a_namespace_whose_groups_hold_in_vain_waits_longer_each_time() -> None:
+    fleet, now, held = Fleet(2, 2), 0.0, list[float]()
+    groups = [fleet.group(name, 2) for name in "abcdefgh"]
+    while now < 60 * AFTER_S:
+        if any(fleet.reservations.refused(group, 0.0, now) for group in groups):
+            held.append(now)
+        now += AFTER_S / 4
+        fleet.reservations.end_old(now)
+    between = [round((after - before) / AFTER_S) for before, after in pairwise(held)]
+    assert between == [1, 1, 2, 3, 5, 9, 17]  # of which it holds something for 1
+    fleet.reservations.placed(groups[0].key)
+    assert any(fleet.reservations.refused(group, 0.0, now) for group in groups[1:])
 
 
 def test_one_group_holds_a_domain_at_a_time_and_others_hold_other_domains() -> None:
