@@ -165,6 +165,17 @@ class AffinityTerm:
         return is_looked_at and selects(self.selector, labels)
 
 
+def are_larger(selectors: Iterable[LabelSelector], most: int) -> bool:
+    """Whether there are more requirements and values in them than so many. Cost: O(most), however many there are."""
+    words = 0
+    for selector in selectors:
+        for requirement in selector or ():
+            words += 1 + len(requirement.values)
+            if words > most:
+                return True
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class WeightedTerm:
     """A preferred term; weight: 1 to 100."""

@@ -12,11 +12,12 @@ from functools import reduce
 import numpy as np
 
 from allocator.bits import Mask
-from scheduler.core_v1.label_selectors import AffinityTerm
+from scheduler.core_v1.label_selectors import AffinityTerm, are_larger
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.plugin import (
     MAX_SCORE,
     MOST_TERMS,
+    MOST_WORDS,
     Change,
     Cycle,
     Dynamic,
@@ -177,6 +178,12 @@ def _keeps(cycle: Cycle, holder: Pod, other: Pod, number: int, node: int) -> boo
     return any(one[number] == one[node] >= 0 for one in domains)
 
 
+def _are_many(terms: Sequence[AffinityTerm]) -> bool:
+    """Whether a look at a pod would take long."""
+    selectors = (one for term in terms for one in (term.selector, term.namespace_selector))
+    return len(terms) > MOST_TERMS or are_larger(selectors, MOST_WORDS)
+
+
 def _comes_to_match(who: RefusedPod, event: PodChanged) -> bool:
     """A pod comes to a node, goes, or gets other labels, and so may be the company that is missing, or the last of it.
 
@@ -184,7 +191,7 @@ def _comes_to_match(who: RefusedPod, event: PodChanged) -> bool:
     first of its kind.
     """
     terms = who.pod.pod_affinity.required
-    if not terms or len(terms) > MOST_TERMS:
+    if not terms or _are_many(terms):
         return bool(terms)
     return any(
         one is not None and all(term.may_match(one.namespace, one.labels) for term in terms)
@@ -201,7 +208,7 @@ def _keeps_away(other: Pod | None, pod: Pod) -> bool:
     if other is None or other.uid == pod.uid:
         return False
     own, its = pod.pod_affinity.required_anti, other.pod_affinity.required_anti
-    if len(own) + len(its) > MOST_TERMS:
+    if _are_many((*own, *its)):
         return True
     is_kept = any(term.may_match(other.namespace, other.labels) for term in own)
     return is_kept or any(term.may_match(pod.namespace, pod.labels) for term in its)

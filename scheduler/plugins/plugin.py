@@ -156,6 +156,9 @@ MOST_TERMS = 100
 """Of a pod with more terms, constraints or ports, hints say yes without a look: each event would take milliseconds."""
 
 
+MOST_WORDS = 100
+"""The same of one with more requirements and values in the selectors of its terms."""
+
 FEW_TERMS = 16
 """Of a pod that asks more of the node itself, hints say yes as well: whenever any node changes, all such pods are asked
 that it has refused.

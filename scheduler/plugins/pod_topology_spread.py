@@ -12,12 +12,13 @@ from math import log
 import numpy as np
 
 from allocator.bits import Mask
-from scheduler.core_v1.label_selectors import SpreadConstraint, selects
+from scheduler.core_v1.label_selectors import SpreadConstraint, are_larger, selects
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.plugin import (
     MAX_SCORE,
     MOST_TERMS,
+    MOST_WORDS,
     Change,
     Cycle,
     Dynamic,
@@ -221,9 +222,9 @@ def _counts_for(pod: Pod, other: Pod | None, defaults: DefaultConstraints) -> bo
     if other is None or other.namespace != pod.namespace or other.uid == pod.uid:
         return False
     constraints = defaults.may_be_hard(pod)
-    return len(constraints) > MOST_TERMS or any(
-        not pod.spread or selects(one.selector, other.labels) for one in constraints
-    )
+    if len(constraints) > MOST_TERMS or are_larger((one.selector for one in constraints), MOST_WORDS):
+        return True
+    return any(not pod.spread or selects(one.selector, other.labels) for one in constraints)
 
 
 def _hints(defaults: DefaultConstraints) -> Mapping[type[Event], Hint]:

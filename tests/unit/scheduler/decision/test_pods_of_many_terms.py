@@ -1,6 +1,7 @@
 """One pod has room for thousands of terms, constraints and ports: it may fail in time, and costs others nothing."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -163,6 +164,39 @@ def test_what_was_counted_is_counted_again_once_it_is_too_much(monkeypatch: pyte
         cluster.set_pod(a_holder(f"holder-{number}", 1))
         assert cluster.infos.terms.kept_from(VICTIM) == 0b01
         assert cluster.infos.terms.kept_from(VICTIM) == 0b01
+
+
+def test_terms_of_a_pod_that_was_promised_a_node_are_held_once_against_pods_that_are_alike(
+    evaluations: list[AffinityTerm],
+) -> None:
+    cluster = a_cluster()
+    cluster.set_pod(replace(a_holder("first"), node_name="", nominated_node="n0"))
+    for _ in range(3):
+        placed = decide(cluster, VICTIM, [])
+        assert isinstance(placed, Placed)
+        assert placed.node == "n1"
+    assert len(evaluations) == MANY
+
+
+MANY_VALUES = {"matchExpressions": [{"key": "no", "operator": "NotIn", "values": [f"v{n}" for n in range(MANY)]}]}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "spec"),
+    [
+        (INTER_POD_AFFINITY, {"affinity": near({"topologyKey": ZONE, "labelSelector": MANY_VALUES})}),
+        (INTER_POD_AFFINITY, {"affinity": apart({"topologyKey": ZONE, "labelSelector": MANY_VALUES})}),
+        (
+            POD_TOPOLOGY_SPREAD,
+            {"topologySpreadConstraints": [{**a_constraint(labels={}), "labelSelector": MANY_VALUES}]},
+        ),
+    ],
+)
+def test_any_pod_that_goes_may_help_one_with_a_large_selector(plugin: Plugin, spec: dict[str, Any]) -> None:
+    pod = a_pod_of("pod", **spec)
+    other = a_pod_of("other", "n0", labels={"no": "v1"})
+    hint = plugin.reason.hints[PodChanged]
+    assert hint(RefusedPod(pod, Refusal(frozenset({plugin.reason}), pod_requests(pod))), PodChanged(other, None))
 
 
 PORTS = [{"name": "main", "ports": [{"containerPort": n, "hostPort": n} for n in range(1, MOST_TERMS + 2)]}]
