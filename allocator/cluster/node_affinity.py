@@ -73,9 +73,9 @@ def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":
-            return value is not None and value in requirement.values
+            return value is not None and _is_among(value, requirement.values)
         case "NotIn":
-            return value is None or value not in requirement.values
+            return value is None or not _is_among(value, requirement.values)
         case "Exists":
             return value is not None
         case "DoesNotExist":
@@ -84,6 +84,27 @@ def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
             return _compares(requirement, value)
         case _:  # old objects may have anything
             return False
+
+
+FEW_VALUES = 16
+"""So many are compared one by one."""
+
+MOST_VALUES = 1 << 18
+"""Values that are kept for looking them up: two pods have room for as many."""
+
+_LOOKED_UP: dict[int, tuple[tuple[str, ...], frozenset[str]]] = {}
+
+
+def _is_among(value: str, values: tuple[str, ...]) -> bool:
+    """Cost: O(1) for the values that were asked for last: one selector is held against thousands of objects."""
+    if len(values) <= FEW_VALUES:
+        return value in values
+    known = _LOOKED_UP.get(id(values))
+    if known is None or known[0] is not values:
+        if sum(map(len, (kept for kept, _ in _LOOKED_UP.values())), len(values)) > MOST_VALUES:
+            _LOOKED_UP.clear()
+        known = _LOOKED_UP[id(values)] = values, frozenset(values)
+    return value in known[1]
 
 
 def _compares(requirement: Requirement, value: str | None) -> bool:

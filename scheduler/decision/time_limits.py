@@ -73,7 +73,7 @@ class DecisionTimeLimit:
 
         slice_s: what it has at most, where that is less.
         """
-        outer, most_s = self._ends, min(self.most_s, slice_s)
+        outer, most_s = self._ends, max(min(self.most_s, slice_s), 0.0)
         by_clock = self._clock() + most_s + self._kept_waiting_s
         self._ends = min(outer[0], by_clock), min(outer[1], self._processor() + most_s)
         try:

@@ -267,10 +267,10 @@ class NodeInfos:
     """The nodes' columns, of what nodes offer. scored_cpu, scored_memory: what pods take as scores count it.
 
     by_row: what follows from single rows of these and of nothing else.
-    namespaces: the labels of each by its name, as they are at any time.
+    namespaces: the labels of each by its name, as they are at any time. look: at the time of a decision.
     """
 
-    def __init__(self, namespaces: Mapping[str, Labels]) -> None:
+    def __init__(self, namespaces: Mapping[str, Labels], look: Callable[[], None] = lambda: None) -> None:
         self.namespaces = namespaces
         self.columns: dict[str, ResourceColumn] = {}
         self.scored_cpu = np.zeros(_FEWEST_ROWS, np.int64)
@@ -278,7 +278,7 @@ class NodeInfos:
         self.ports = UsedPorts()
         self.topology = Topology(_FEWEST_ROWS)
         self.terms = HeldTerms(namespaces, self.topology)
-        self.pods = PodCounts(namespaces, _FEWEST_ROWS)
+        self.pods = PodCounts(namespaces, _FEWEST_ROWS, look)
         self.images = Images()
         self.by_row = ByRow(_FEWEST_ROWS)
         self._taken: dict[str, _Taken] = {}

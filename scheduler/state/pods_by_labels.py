@@ -142,11 +142,12 @@ class _PodsOnNodes:
 class PodCounts:
     """The pods on nodes, by labels. namespaces: the labels of each by its name, as they are at any time.
 
-    size: more than any node number.
+    size: more than any node number. look: at the time of a decision, which may raise.
     """
 
-    def __init__(self, namespaces: Mapping[str, Labels], size: int) -> None:
+    def __init__(self, namespaces: Mapping[str, Labels], size: int, look: Callable[[], None] = lambda: None) -> None:
         self._namespaces = namespaces
+        self._look = look
         self._alike: dict[_LabelsKey, _PodsOnNodes] = {}
         self._size = size
         self._version = 0
@@ -190,6 +191,7 @@ class PodCounts:
     def _answer(self, question: Question) -> _KeptCount:
         counts = np.zeros(self._size, np.int64)
         for alike in self._alike.values():
+            self._look()
             if question.counts(alike.pods, self._namespaces.get(alike.pods.namespace, {})):
                 for number, count in alike.on_nodes.items():
                     counts[number] += count

@@ -22,13 +22,14 @@ from allocator.model import (
     DeviceResult,
     Reach,
     Request,
+    Requirement,
     Slice,
 )
 from allocator.outcome import AllocationError
 from allocator.policies import policy_of
 from cel.values.quantity import Quantity
 from scheduler.core_v1.group_terms import NO_TERMS, AttributeTerm, GroupTerms
-from scheduler.core_v1.label_selectors import equal_labels
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, equal_labels
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
@@ -313,6 +314,21 @@ def preemption_by_a_group_beside_pods_that_end() -> int:
     return room.most_calls_between_looks(decision)
 
 
+def a_term_that_is_held_against_thousands(values: int, requirements: int) -> int:
+    room = Room()
+    for number in range(4):
+        room.cluster.set_node(a_node(f"n-{number}", {"zone": "z"}, allocatable=amounts(cpu="999", pods="999")))
+    for number in range(2000):
+        room.pod(f"bound-{number}", [], node_name=f"n-{number % 4}", labels={"name": f"bound-{number}"})
+    selector = tuple(
+        Requirement(f"key-{number}", "NotIn", tuple(f"value-{one}" for one in range(values)))
+        for number in range(requirements)
+    )
+    near = PodAffinity(required=(AffinityTerm("zone", frozenset({"default"}), selector),))
+    pod = room.pod("pod", [], pod_affinity=near)
+    return room.most_calls_between_looks(lambda: decide(room.cluster, pod, []))
+
+
 def limits() -> int:
     room = Room()
     capacity = {f"c{number}": Quantity.of(1000) for number in range(8)}
@@ -363,6 +379,8 @@ CASES: Mapping[str, Callable[[], int]] = {
     "preemption by a group among pods of hundreds of containers": lambda: preemption_by_a_group_among_many(300),
     "preemption by a group beside hundreds of pods that end": preemption_by_a_group_beside_pods_that_end,
     "preemption where a thousand budgets select each pod": lambda: preemption_by_a_group(1000),
+    "a term of thousands of values": lambda: a_term_that_is_held_against_thousands(5000, 1),
+    "a term of thousands of requirements": lambda: a_term_that_is_held_against_thousands(1, 5000),
     "limits": limits,
     "many claims with constraints": many_claims,
     **{f"policy {name}": partial(a_policy, name) for name in ("pack", "spread", "fill-value", "least-fragmentation")},

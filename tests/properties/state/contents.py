@@ -35,6 +35,7 @@ _NOTED = {
     "Group": {"nodes"},
     "Topology": {"_domains"},
     "NodeTable": {"_by_label", "version"},
+    "Promised": {"_kept_away", "labels", "ports", "requests"},
 }
 """Fields that count what has been done, or are worked out again from the rest, by class."""
 
