@@ -148,6 +148,12 @@ _USES = (
         _requests(lambda one: one.capacity),
     ),
     _Use(
+        gates.DERIVED_ATTRIBUTES,
+        "the API server drops derivedAttributes",
+        "request",
+        _requests(lambda one: one.derived_attributes),
+    ),
+    _Use(
         gates.EXTENDED_RESOURCE,
         "extendedResourceName of classes is ignored",
         "class",

@@ -141,7 +141,8 @@ class GroupReservations:
     def placed(self, key: GroupKey) -> None:
         """The group has its place, or others go for it: it holds nothing any more, and waits no longer."""
         self._waiting.pop(key, None)
-        self._in_vain.pop(key.namespace, None)
+        if key in self._held:
+            self._in_vain.pop(key.namespace, None)
         self._give_back(key)
 
     def end_old(self, now: float) -> None:

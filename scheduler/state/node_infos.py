@@ -9,7 +9,7 @@ Source: kube-scheduler's NodeInfo.
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -316,21 +316,20 @@ class NodeInfos:
 
     def add_pod(self, number: int, pod: Pod) -> None:
         """Count the pod on the node. Raises Miscounted where it is counted already, here or elsewhere."""
-        if pod.uid in self._taken:
-            raise Miscounted(f"pod {pod} ({pod.uid}) is counted on node number {self._taken[pod.uid].number} already")
-        self._grow(number)
-        self._add(pod.uid, _taken(number, pod))
+        self._add_new(pod, _taken(number, pod))
 
     def add_promised(self, number: int, promised: "Promised") -> None:
         """Count what the pod takes of the node, and its labels; not its ports and terms: there may be thousands.
 
         What these keep away is asked of the pod. Raises Miscounted as `add_pod`; `remove_pod` undoes it.
         """
-        pod = promised.pod
+        self._add_new(promised.pod, _Taken(number, promised.requests, promised.labels))
+
+    def _add_new(self, pod: Pod, taken: _Taken) -> None:
         if pod.uid in self._taken:
             raise Miscounted(f"pod {pod} ({pod.uid}) is counted on node number {self._taken[pod.uid].number} already")
-        self._grow(number)
-        self._add(pod.uid, _Taken(number, promised.requests, promised.labels))
+        self._grow(taken.number)
+        self._add(pod.uid, taken)
 
     def _add(self, uid: str, taken: _Taken) -> None:
         self._taken[uid] = taken
@@ -458,10 +457,11 @@ class Promised:
     @cached_property
     def labels(self) -> PodLabels:
         """What others look at."""
-        return PodLabels(self.pod.namespace, self.pod.labels, self.pod.is_deleting)
+        labels = PodLabels(self.pod.namespace, self.pod.labels, self.pod.is_deleting)
+        return replace(labels, known_key=labels.key)
 
     @cached_property
-    def ports(self) -> "UsedPorts":
+    def ports(self) -> UsedPorts:
         """Its own, on node number 0."""
         held = UsedPorts()
         held.add(0, self.pod.host_ports)
@@ -515,10 +515,10 @@ class Nominations:
     @contextmanager
     def without(self, uids: Collection[str]) -> Iterator[None]:
         """As if these pods were not nominated, until the end of the context. Cost: O(pods of their nodes)."""
-        by_node: dict[str, set[str]] = {}
+        by_node: dict[str, dict[str, None]] = {}
         for uid in uids:
             if node := self._nodes.get(uid):
-                by_node.setdefault(node, set()).add(uid)
+                by_node.setdefault(node, {})[uid] = None
         with without_entries(self._pods, by_node):
             yield
 

@@ -206,7 +206,7 @@ class Counts(Protocol):
         ...
 
     def take_away(self, number: int, pod: Pod) -> Callable[[], None]:
-        """Remove the pod; what is returned adds it again, at no cost that grows with the pod."""
+        """Remove the pod; what is returned adds again what it took, without working it out anew."""
         ...
 
     def change_pod(self, number: int, old: Pod, new: Pod) -> None:
@@ -316,10 +316,10 @@ class NodePods:
 
         look: at the time; may raise, when nothing has changed.
         """
-        by_node: dict[str, set[str]] = {}
+        by_node: dict[str, dict[str, None]] = {}
         for uid in uids:
             if node := self._places.get(uid):
-                by_node.setdefault(node, set()).add(uid)
+                by_node.setdefault(node, {})[uid] = None
         gone = [
             (self._numbers[node], self._on_node[node][uid])
             for node, own in by_node.items()

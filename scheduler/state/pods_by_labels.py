@@ -42,18 +42,25 @@ MOST_WORDS = 1 << 18
 """Words of the questions whose answers are kept, and of the labels of kinds of pods: one pod has room for thousands."""
 
 
-@dataclass(frozen=True)
+_LabelsKey = tuple[str, frozenset[tuple[str, str]], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class PodLabels:
-    """What questions look at: pods of one workload mostly have the same."""
+    """What questions look at: pods of one workload mostly have the same.
+
+    known_key: where they are counted again and again; most pods are counted once, and there are many of them.
+    """
 
     namespace: str
     labels: Labels
     is_deleting: bool
+    known_key: _LabelsKey | None = field(default=None, compare=False, repr=False)
 
-    @cached_property
-    def key(self) -> "_LabelsKey":
-        """Equal for pods that are alike. Cost: O(labels), the first time."""
-        return self.namespace, frozenset(self.labels.items()), self.is_deleting
+    @property
+    def key(self) -> _LabelsKey:
+        """Equal for pods that are alike. Cost: O(labels), where it is not known."""
+        return self.known_key or (self.namespace, frozenset(self.labels.items()), self.is_deleting)
 
 
 class Question(Hashable, Protocol):
@@ -102,9 +109,6 @@ class SelectedPods:
         """Source: kube-scheduler's countPodsMatchSelector."""
         is_own = pods.namespace == self.namespace and not pods.is_deleting
         return is_own and selects(self.selector, pods.labels)
-
-
-_LabelsKey = tuple[str, frozenset[tuple[str, str]], bool]
 
 
 @dataclass(slots=True, eq=False)

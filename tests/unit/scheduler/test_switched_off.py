@@ -5,7 +5,7 @@ from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.output.check_results import switched_off
 from tests.builders import kubernetes
-from tests.unit.scheduler.manifests import RESOURCE, Json, a_cluster, a_slice, an_object
+from tests.unit.scheduler.manifests import RESOURCE, Json, a_claim, a_cluster, a_request, a_slice, an_object
 from tests.unit.scheduler.scenario import inventory_of
 
 TAINT = {"key": "k", "effect": "NoSchedule"}
@@ -123,3 +123,11 @@ def test_an_input_without_it_is_silent_whatever_is_off() -> None:
 def test_the_gate_that_governs_rules_in_1_34_is_named() -> None:
     off = "DRADeviceTaints is off (--feature-gates DRADeviceTaints=true turns it on)"
     assert reported(a_rule(), Features.of("1.34")) == [f"{off}: DeviceTaintRules are ignored (1 rule)"]
+
+
+def test_attributes_that_a_claim_derives_are_reported_where_their_gate_is_off() -> None:
+    claim = a_claim("c", a_request(derivedAttributes=[{"name": "example.com/half", "expression": "1"}]))
+    claim["spec"]["devices"]["constraints"] = [{"matchAttribute": "example.com/half"}]
+    [line] = lines_on(claim, Features.of("1.38"))
+    assert line.endswith(": the API server drops derivedAttributes (1 request)")
+    assert lines_on(claim, Features.of("1.38", {"DRADerivedAttributes": True})) == []

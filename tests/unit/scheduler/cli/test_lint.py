@@ -665,6 +665,36 @@ def test_fields_of_gates_that_are_off_are_warned_of_wherever_they_are(raw: Json,
     assert [one for one in found([*cluster(), raw], "--kubernetes", "1.37") if one[0] == "gate-off"] == []
 
 
+HALVES = {"default": "1", "validValues": ["500m", "1"]}
+QUARTERS = {"default": "2500m", "validRange": {"min": "250m", "step": "2250m"}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "release", "gates", "problem"),
+    [
+        (HALVES, "1.36", "", "validValues[1]: must be unique, rounded up to a whole number"),
+        (HALVES, "1.37", "", ""),
+        (HALVES, "1.37", "DRAFractionalCapacityRange=false", "validValues[1]: must be unique, rounded up"),
+        (HALVES, "1.38", "", ""),
+        (QUARTERS, "1.36", "", "validRange.step: must divide the distance from min 250m to default 2500m"),
+        (QUARTERS, "1.37", "", ""),
+        ({"default": "1", "validRange": {"min": "1", "step": "-1"}}, "1.36", "", ""),
+        ({"default": "1", "validRange": {"min": "1", "step": "-1"}}, "1.37", "", "validRange.step: must be greater"),
+        ({"default": "1u", "validRange": {"min": "0"}}, "1.36", "", ""),
+        ({"default": "1u", "validRange": {"min": "0"}}, "1.38", "", "default: must be a whole number of thousandths"),
+    ],
+)
+def test_request_policies_are_judged_by_the_rules_of_the_release(
+    policy: Json, release: str, gates: str, problem: str
+) -> None:
+    capacity = {"share": {"value": "10", "requestPolicy": policy}}
+    devices = [{"name": "d", "allowMultipleAllocations": True, "capacity": capacity}]
+    options = ["--kubernetes", release, *(["--feature-gates", gates] if gates else [])]
+    run = found([a_node("n"), a_slice("s", node="n", devices=devices), a_class()], *options)
+    errors = [one[3] for one in run if one[0] == "invalid-object"]
+    assert [problem in one for one in errors] == [True] * bool(problem)
+
+
 def test_an_older_version_of_a_taint_rule_is_a_warning_once_there_is_a_newer_one() -> None:
     rule = MANIFEST_CASES["taint rule of v1beta2"].raw
     assert "old-version" not in {one[0] for one in found([rule], "--kubernetes", "1.36")}

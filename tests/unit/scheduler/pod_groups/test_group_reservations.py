@@ -146,8 +146,12 @@ def test_a_namespace_whose_groups_hold_in_vain_waits_longer_each_time() -> None:
         fleet.reservations.end_old(now)
     between = [round((after - before) / AFTER_S) for before, after in pairwise(held)]
     assert between == [1, 1, 2, 3, 5, 9, 17]  # of which it holds something for 1
-    fleet.reservations.placed(groups[0].key)
-    assert any(fleet.reservations.refused(group, 0.0, now) for group in groups[1:])
+    fleet.reservations.placed(fleet.group("small", 1).key)  # it held nothing
+    assert not any(fleet.reservations.refused(group, 0.0, now) for group in groups)
+    now = held[-1] + 33 * AFTER_S
+    holder = next(group for group in groups if fleet.reservations.refused(group, 0.0, now))
+    fleet.reservations.placed(holder.key)
+    assert any(fleet.reservations.refused(group, 0.0, now + 1) for group in groups)
 
 
 def test_one_group_holds_a_domain_at_a_time_and_others_hold_other_domains() -> None:
