@@ -20,7 +20,6 @@ from scheduler.attempt import eviction, pod_calls
 from scheduler.attempt.attempt import Together
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
 from scheduler.attempt.binder import EVICT, SLOT
-from scheduler.attempt.claim_objects import consumers_of
 from scheduler.attempt.claim_step import may_be_deallocated
 from scheduler.attempt.decision import AttemptOutcome, PodKey
 from scheduler.attempt.steps.pod import DevicesFailed, readiness_of
@@ -504,9 +503,10 @@ class GroupCycle:
             for claim in self._claims_of(pod):
                 if claim.claim.allocation is None or claim.claim.uid in kept:
                     continue
-                raw = claim.raw
-                users = consumers_of(raw)
-                if (pod.uid in users or not users) and may_be_deallocated(raw, pod.uid, uids):
+                users = {one.uid for one in claim.reserved_for}
+                if not users <= uids or (users and pod.uid not in users):
+                    continue  # before the object is read, which may be large, and shared by all of them
+                if may_be_deallocated(claim.raw, pod.uid, uids):
                     kept[claim.claim.uid] = pod, claim
         return kept
 

@@ -141,14 +141,18 @@ class Cycle:
 
     @contextmanager
     def beside(self, nominated: Mapping[int, Sequence[Promised]]) -> Iterator[None]:
-        """Count these pods on their nodes meanwhile, but for what `Dynamic.kept_by` says."""
+        """Count these pods on their nodes meanwhile, but for what `Dynamic.kept_by` says.
+
+        Their volumes matter to a pod with volumes alone.
+        """
         with ExitStack() as undo:
             for number, pods in nominated.items():
                 for promised in pods:
                     self.infos.add_promised(number, promised)
                     undo.callback(self.infos.remove_pod, number, promised.pod)
-                    self.volumes.add_pod(number, promised.pod)
-                    undo.callback(self.volumes.remove_pod, number, promised.pod)
+                    if self.pod.volumes:
+                        self.volumes.add_pod(number, promised.pod)
+                        undo.callback(self.volumes.remove_pod, number, promised.pod)
             yield
 
 

@@ -444,7 +444,8 @@ def refusal_of(cycle: PodCycle, nodes: Mask) -> Refusal:
 
 def _rank(subset: Sequence[int], everyone: Sequence[int]) -> tuple[bool, ...]:
     """The greatest is the subset to be placed."""
-    return tuple(place in subset for place in everyone)
+    placed = frozenset(subset)
+    return tuple(place in placed for place in everyone)
 
 
 def missing_text(found: GroupNotPlaced, members: Sequence[Pod]) -> str:

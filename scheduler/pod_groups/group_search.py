@@ -261,6 +261,7 @@ class TreeSearch(_RememberingSearch):
         left = left_in_runs(left, self._runs, place, self._begun(places, found))
         tried: set[Hashable] = set()
         while (number := cycle.best(left)) is not None:
+            self._steps.look()
             left &= ~(1 << number)
             if (kind := self._kind(cycle, number)) in tried:
                 continue
@@ -304,7 +305,7 @@ class TreeSearch(_RememberingSearch):
         fleet, infos = cluster.fleet, cluster.infos
         free = tuple(column.free.item(number) for column in infos.columns.values())
         passes = tuple(mask >> number & 1 for mask in self._members.allowed)
-        hardware = tuple(self._hardware_of(place, number) for place in range(len(self._members)))
+        hardware = tuple(self._hardware_of(places[0], number) for places in self._members.by_class)
         used = fleet.usage_on(number), fleet.shared_on(number), cycle.view.nominated.get(number) and number
         domains = tuple(one.domain_of(number) for one in self._runs)
         return free, passes, hardware, used, domains

@@ -531,6 +531,10 @@ class Waiting:
     kept: ClaimObject | None = None
 
 
+MOST_ENTRIES = 1024
+"""Claims of a pod, which are looked at whenever one of them changes; the API server takes tens of thousands."""
+
+
 def awaited_claims(pod: Pod) -> Iterator[NamespacedName]:
     """The same, and the one that is in the way of another one for the pod's extended resources, if any is."""
     yield from claim_keys(pod)
@@ -540,6 +544,12 @@ def awaited_claims(pod: Pod) -> Iterator[NamespacedName]:
 
 def claims_of(pod: Pod, index: ClaimIndex) -> tuple[ClaimObject, ...] | Waiting:
     """The claims of a pod in the order of its entries; an entry that needs none is left out, as is a repetition."""
+    if len(pod.claims) > MOST_ENTRIES:
+        return Waiting(
+            f'pod "{pod}": spec.resourceClaims has {len(pod.claims):,} entries, of which no more than {MOST_ENTRIES:,} '
+            "are looked at",
+            is_unsupported=True,
+        )
     claims: dict[str, ClaimObject] = {}
     for entry in pod.claims:
         resolved = _resolved(pod, entry, index)

@@ -150,12 +150,14 @@ class UsedPorts:
                 self._free(number, port)
 
     def clashes(self, ports: Iterable[HostPort]) -> Mask:
-        """The nodes on which one of the ports is not free. Cost: O(ports times addresses in use)."""
+        """The nodes on which one of the ports is not free. Cost: O(ports), and the addresses in use of those for any."""
         taken = 0
         for port in ports:
-            for address, nodes in self._nodes.get((port.port, port.protocol), {}).items():
-                if ANY_ADDRESS in (port.address, address) or address == port.address:
-                    taken |= nodes
+            by_address = self._nodes.get((port.port, port.protocol), {})
+            if port.address == ANY_ADDRESS:
+                taken |= union(by_address.values())
+            else:
+                taken |= by_address.get(port.address, 0) | by_address.get(ANY_ADDRESS, 0)
         return taken
 
     def _free(self, number: int, port: HostPort) -> None:
