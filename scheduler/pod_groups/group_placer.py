@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import and_
 
-import numpy as np
-
 from allocator.bits import Mask, bits, union
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
@@ -38,6 +36,7 @@ from scheduler.pod_groups.group_search import (
     CountedSearch,
     GroupSearch,
     LimitedSearch,
+    NodesByKind,
     Placeable,
     Placement,
     RunsOfMembers,
@@ -50,7 +49,6 @@ from scheduler.pod_groups.group_search import (
 )
 from scheduler.pod_groups.packing import Packing
 from scheduler.state.claims import Waiting, full
-from scheduler.state.masks import mask_of_numbers
 from scheduler.state.pods import pod_requests
 
 GROUP_STEPS = 100_000
@@ -335,14 +333,15 @@ class _GroupPlacer:
             return
         kinds = list(members.kinds().values())
         states = states_of(members, kinds, self._steps)
-        masks = _masks(kinds)
+        kind_of = _kind_of(kinds)
         packings: dict[Hashable, Packing] = {}
         for domain in domains:
-            split = _split(masks, domain.nodes)
+            self._cluster.time_limit.look()
+            split = _split(kind_of, domain.nodes)
             # Domains with as many nodes of each kind have the same answers.
-            counts = tuple(map(len, split))
+            counts = _counts(split)
             if counts not in packings:
-                packings[counts] = Packing(states, counts, len(members.by_class), members.weights)
+                packings[counts] = Packing(states, dict(counts), len(members.by_class), members.weights)
             counted = CountedSearch(members, packings[counts], split)
             tree = TreeSearch(members, self._steps, domain.nodes)
             yield LimitedSearch(members, counted, tree) if members.limits else counted
@@ -393,8 +392,8 @@ class _GroupPlacer:
         runs, domains = self._runs_in(whole)
         if len(runs) > 1 or NO_RUN in runs[0].runs or not members.are_independent or members.limits:
             return TreeSearch(members, self._steps, whole.nodes, runs)
-        masks = _masks(list(members.kinds().values()))
-        alike = [tuple(map(len, _split(masks, one.nodes))) for one in domains]
+        kind_of = _kind_of(list(members.kinds().values()))
+        alike = [_counts(_split(kind_of, one.nodes)) for one in domains]
         searches = list(self._of_domains(members, domains))
         return SliceSearch(members, searches, alike, runs=runs[0].runs, homes=runs[0].homes, steps=self._steps)
 
@@ -425,14 +424,21 @@ def _claims_of(cluster: Cluster, pods: Iterable[Pod]) -> Iterator[Claim]:
             yield from (one.claim for one in claims)
 
 
-def _masks(kinds: Sequence[Sequence[int]]) -> list[Mask]:
-    size = 1 + max((numbers[-1] for numbers in kinds), default=0)
-    return [mask_of_numbers(np.array(numbers, np.int64), size) for numbers in kinds]
+def _kind_of(kinds: Sequence[Sequence[int]]) -> Mapping[int, int]:
+    return {number: kind for kind, numbers in enumerate(kinds) for number in numbers}
 
 
-def _split(kinds: Sequence[Mask], nodes: Mask) -> list[list[int]]:
-    """Those of the nodes, by kind."""
-    return [list(bits(own & nodes)) for own in kinds]
+def _split(kind_of: Mapping[int, int], nodes: Mask) -> NodesByKind:
+    """Those of the nodes, by kind in its order. Cost: O(nodes): where each is a kind of its own, so is each domain."""
+    split: dict[int, list[int]] = {}
+    for number in bits(nodes):
+        if (kind := kind_of.get(number)) is not None:
+            split.setdefault(kind, []).append(number)
+    return dict(sorted(split.items()))
+
+
+def _counts(split: NodesByKind) -> tuple[tuple[int, int], ...]:
+    return tuple((kind, len(numbers)) for kind, numbers in split.items())
 
 
 def refusal_of(cycle: PodCycle, nodes: Mask) -> Refusal:

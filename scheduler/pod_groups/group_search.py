@@ -68,10 +68,14 @@ class GroupSearch(Protocol):
         ...
 
 
+NodesByKind = Mapping[int, Sequence[int]]
+"""The numbers of nodes, by their kind; kinds of which there are none are left out."""
+
+
 class CountedSearch:
     """Members that see each other only by what is left on their node. kinds: the nodes, by kind."""
 
-    def __init__(self, members: GroupMembers, packing: Packing, kinds: Sequence[Sequence[int]]) -> None:
+    def __init__(self, members: GroupMembers, packing: Packing, kinds: NodesByKind) -> None:
         self._members = members
         self._kinds = kinds
         self._packing = packing
@@ -80,7 +84,7 @@ class CountedSearch:
         """Whether these members have a place at once."""
         load = self._load(places)
         # One look at the totals, where a search would try every way to leave too little; one class needs no search.
-        numbers = [number for numbers in self._kinds for number in numbers] if sum(map(bool, load)) > 1 else []
+        numbers = [number for numbers in self._kinds.values() for number in numbers] if sum(map(bool, load)) > 1 else []
         return not (numbers and self._members.exceeds(places, numbers)) and self._packing.feasible(load) is not None
 
     def _load(self, places: Sequence[int]) -> NodeLoad:
@@ -120,10 +124,10 @@ class CountedSearch:
 class _NodesToFill:
     """The nodes that come to a state, and what each still lacks."""
 
-    def __init__(self, kinds: Sequence[Sequence[int]], counts: NodeCounts) -> None:
-        self._kind_of = {number: kind for kind, numbers in enumerate(kinds) for number in numbers}
-        self._unused = [sum(1 << number for number in numbers) for numbers in kinds]
-        self._ends: list[Counter[NodeLoad]] = [Counter() for _ in kinds]
+    def __init__(self, kinds: NodesByKind, counts: NodeCounts) -> None:
+        self._kind_of = {number: kind for kind, numbers in kinds.items() for number in numbers}
+        self._unused = {kind: union(1 << number for number in numbers) for kind, numbers in kinds.items()}
+        self._ends: dict[int, Counter[NodeLoad]] = {kind: Counter() for kind in kinds}
         for (kind, load), count in counts.items():
             if any(load):
                 self._ends[kind][load] += count
@@ -132,9 +136,7 @@ class _NodesToFill:
     def of(self, one: int) -> Mask:
         """The nodes that lack a member of the class."""
         begun = union(1 << number for number, left in self._left.items() if left[one])
-        fresh = (
-            unused for unused, ends in zip(self._unused, self._ends, strict=True) if any(load[one] for load in ends)
-        )
+        fresh = (self._unused[kind] for kind, ends in self._ends.items() if any(load[one] for load in ends))
         return begun | union(fresh)
 
     def take(self, number: int, one: int) -> None:

@@ -54,13 +54,13 @@ class NodeStates:
 
 
 class Packing:
-    """On some nodes. nodes: how many there are of each kind. classes: how many there are of members.
+    """On some nodes. nodes: how many there are of each kind that is among them. classes: how many there are of members.
 
     weights: by resource, what a member of each class takes of it. They only show early that something cannot fit.
     """
 
     def __init__(
-        self, states: NodeStates, nodes: Sequence[int], classes: int, weights: Sequence[NodeLoad] = ()
+        self, states: NodeStates, nodes: Mapping[int, int], classes: int, weights: Sequence[NodeLoad] = ()
     ) -> None:
         self._states = states
         self._nodes = nodes
@@ -78,11 +78,11 @@ class Packing:
         """How many members of the class have a place if no others do. Raises Cancelled."""
         self._states.steps.look()
         empty = (0,) * self._classes
-        return sum(count * self._states.room((kind, empty), one) for kind, count in enumerate(self._nodes))
+        return sum(count * self._states.room((kind, empty), one) for kind, count in self._nodes.items())
 
     def _search(self, wanted: NodeLoad) -> NodeCounts | None:
         empty = (0,) * self._classes
-        start: dict[NodeState, int] = {(kind, empty): count for kind, count in enumerate(self._nodes) if count}
+        start: dict[NodeState, int] = {(kind, empty): count for kind, count in self._nodes.items()}
         order = sorted((one for one in range(self._classes) if wanted[one]), key=self.places)
         if len(order) == 1:
             return self._filled(start, order[0], wanted[order[0]])
@@ -118,14 +118,15 @@ class Packing:
                 left -= more
         return filled if not left else None
 
-    def _maximal_loads(self, wanted: NodeLoad) -> list[list[NodeLoad]] | None:
+    def _maximal_loads(self, wanted: NodeLoad) -> Mapping[int, list[NodeLoad]] | None:
         """By kind the loads to which no further member can be added; None where these are too many to list."""
-        by_kind, number = [], 0
-        for kind, count in enumerate(self._nodes):
-            loads = self._loads_of(kind, wanted, _MOST_LOADS - number) if count else [(0,) * self._classes]
+        by_kind: dict[int, list[NodeLoad]] = {}
+        number = 0
+        for kind in self._nodes:
+            loads = self._loads_of(kind, wanted, _MOST_LOADS - number)
             if loads is None:
                 return None
-            by_kind.append(loads)
+            by_kind[kind] = loads
             number += len(loads)
         return by_kind
 
@@ -198,8 +199,8 @@ class _ByNodes:
     def __init__(
         self,
         steps: GroupSteps,
-        nodes: Sequence[int],
-        loads: Sequence[Sequence[NodeLoad]],
+        nodes: Mapping[int, int],
+        loads: Mapping[int, Sequence[NodeLoad]],
         weights: Sequence[NodeLoad],
         classes: int,
     ) -> None:
@@ -208,7 +209,7 @@ class _ByNodes:
         self._weights = weights
         self._classes = classes
         # Kinds of few loads first: they have the least choice.
-        order = sorted((kind for kind, count in enumerate(nodes) if count), key=lambda kind: (len(loads[kind]), kind))
+        order = sorted(nodes, key=lambda kind: (len(loads[kind]), kind))
         self._kinds = [kind for kind in order for _ in range(nodes[kind])]
         most = {
             kind: [max(amounts) for amounts in zip(*map(self._amounts, loads[kind]), strict=True)] for kind in order

@@ -150,7 +150,7 @@ class UsedPorts:
                 self._free(number, port)
 
     def clashes(self, ports: Iterable[HostPort]) -> Mask:
-        """The nodes on which one of the ports is not free. Cost: O(ports), and the addresses in use of those for any."""
+        """The nodes on which one of the ports is not free. Cost: O(ports), and addresses in use, for any."""
         taken = 0
         for port in ports:
             by_address = self._nodes.get((port.port, port.protocol), {})

@@ -250,6 +250,16 @@ def a_group_in_domains() -> int:
     return room.most_calls_between_looks(lambda: place_group(room.cluster, group))
 
 
+def a_group_on_nodes_that_differ() -> int:
+    room = Room()
+    for number in range(600):
+        name = f"n-{number}"
+        allocatable = amounts(cpu=str(number + 2), memory="999Gi", pods="999")
+        room.cluster.set_node(a_node(name, {"kubernetes.io/hostname": name}, allocatable=allocatable))
+    group = room.group([[], []], GroupTerms(required="kubernetes.io/hostname"))
+    return room.most_calls_between_looks(lambda: place_group(room.cluster, group))
+
+
 def a_group_beside_others() -> int:
     room = Room()
     room.cluster.set_node(a_node("n-0", {"rack": "a"}, allocatable=amounts(cpu="999", pods="9999")))
@@ -368,6 +378,7 @@ CASES: Mapping[str, Callable[[], int]] = {
     "two pods whose devices have unique attributes in common": lambda: a_group_with_terms("match", all_different, 2),
     "a group whose terms name no request": a_group_whose_terms_name_no_request,
     "a group in many domains": a_group_in_domains,
+    "a group on nodes of which none is like another": a_group_on_nodes_that_differ,
     "a group beside many others": a_group_beside_others,
     "a group of pods that differ": a_group_of_pods_that_differ,
     "a pod with thousands of devices that have 32 attributes in common": a_pod_with_terms,

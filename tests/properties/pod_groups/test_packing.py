@@ -56,7 +56,8 @@ def test_either_search_finds_what_there_is(monkeypatch: pytest.MonkeyPatch, trie
 
         states = NodeStates(has_room, GroupSteps(1_000_000))
         weights = [tuple(own[which] for own in asks) for which in range(2)] if rng.random() < 0.5 else []
-        found = Packing(states, [rooms.count(kind) for kind in kinds], len(asks), weights).feasible(wanted)
+        nodes = {place: rooms.count(kind) for place, kind in enumerate(kinds)}
+        found = Packing(states, nodes, len(asks), weights).feasible(wanted)
         expected = fits(rooms, asks, wanted)
         assert (found is not None) == expected, f"PACKINGS_SEED={SEED}, case {number}"
         outcomes[expected] += 1
