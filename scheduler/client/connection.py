@@ -8,6 +8,7 @@ asks, but nothing else is, because only the caller knows what a second write wou
 import asyncio
 import os
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -179,6 +180,9 @@ _PUT_OFF_TRIES = 5
 _PUT_OFF_S = 1.0
 _PUT_OFF_MAX_S = 5.0
 _FAIR_BYTES = 2**16
+_FAIR_S = 0.01
+"""So much, and so long, is worked on of what is here already before others have their turn: what an event costs depends
+on the objects that it is about."""
 
 _HEADERS = {
     "Accept": JSON,
@@ -380,7 +384,7 @@ async def _at_most(call: HttpRequest, content: aiohttp.StreamReader, most_bytes:
 
 async def _lines(call: HttpRequest, content: aiohttp.StreamReader, limit: TimeLimit) -> AsyncIterator[bytes]:
     started: list[bytes] = []
-    passed = 0
+    passed, began = 0, time.monotonic()
     while True:
         with _OurErrors(call, limit):
             chunk = await content.readany()
@@ -391,9 +395,9 @@ async def _lines(call: HttpRequest, content: aiohttp.StreamReader, limit: TimeLi
             yield b"".join((*started, line))
             started.clear()
             passed += len(line)
-            if passed > _FAIR_BYTES:
-                passed = 0
-                await asyncio.sleep(0)  # a flood of lines that are here already leaves others their turn
+            if passed > _FAIR_BYTES or time.monotonic() - began > _FAIR_S:
+                await asyncio.sleep(0)
+                passed, began = 0, time.monotonic()
         started.append(rest)
 
 

@@ -3,12 +3,17 @@
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from aiohttp import StreamReader
 
-from scheduler.client.connection import connect
+from scheduler.client import connection
+from scheduler.client.connection import TimeLimit, connect
 from scheduler.client.credentials import Credentials
 from scheduler.client.errors import ApiError
+from scheduler.client.exchanges import HttpRequest
 from tests.unit.scheduler.client.answering import answer, connected
 
 SERVER = "https://api.example:6443"
@@ -80,3 +85,34 @@ def test_other_credentials_are_asked_for_where_these_were_not_let_in_and_for_no_
     monkeypatch.setattr(Credentials, "renewed", renewed)
     asyncio.run(called())
     assert seen == asked
+
+
+@pytest.mark.parametrize(("each_s", "turns"), [(0.001, 0), (0.02, 3)])
+def test_lines_that_take_long_to_work_on_leave_others_their_turn_between_them(
+    each_s: float, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However small they are, and though all of them are here already."""
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    chunks = [b"a\nb\nc\n", b""]
+
+    async def readany() -> bytes:
+        return chunks.pop(0)
+
+    async def lines() -> tuple[list[bytes], int]:
+        nonlocal now
+        had, found = list[int](), list[bytes]()
+        call, content = cast(HttpRequest, SimpleNamespace()), cast(StreamReader, SimpleNamespace(readany=readany))
+
+        def turn() -> None:
+            had.append(1)
+            loop.call_soon(turn)
+
+        loop = asyncio.get_running_loop()
+        loop.call_soon(turn)
+        async for line in connection._lines(call, content, TimeLimit(1.0, 1.0)):
+            found.append(line)
+            now += each_s
+        return found, len(had)
+
+    assert asyncio.run(lines()) == ([b"a", b"b", b"c"], turns)
