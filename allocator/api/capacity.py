@@ -113,17 +113,19 @@ def _check_policy(fields: CapacityFields, path: str, findings: Findings, *, is_s
         default, value = policy.get("default"), fields.get("value") or ZERO
         if default is None:
             findings.required(f"{at}.default", "is required with validValues and validRange")
-        elif allowed_range is None:
+            return
+        if allowed_range is None:
             _check_values(values, default, value, f"{at}.validValues", findings)
-        elif allowed_range.get("min") is None:
+        elif (least := allowed_range.get("min")) is None:
             findings.required(f"{at}.validRange.min")
         else:
-            _check_range(allowed_range, default, value, f"{at}.validRange", findings)
-        if default is not None:
-            # The release is not known here: only what each of them refuses.
-            by_rules = [list(unsteady_problems(_policy(policy), value, rules)) for rules in EVERY_RULES]
-            for field, wrong, message in by_rules[-1] if all(by_rules) else ():
-                findings.error(f"{at}.{field}", wrong.text, message)
+            for field, wrong, message in _range_problems(least, allowed_range.get("max"), default, value):
+                findings.error(f"{at}.validRange.{field}", wrong.text, message)
+        own = _policy(policy)
+        # The release is not known here: only what each of them refuses.
+        by_rules = [list(policy_problems(own, value, rules)) for rules in EVERY_RULES]
+        for field, wrong, message in by_rules[-1] if all(by_rules) else ():
+            findings.error(f"{at}.{field}", wrong.text, message)
 
 
 def _check_values(values: Sequence[Quantity], default: Quantity, most: Quantity, path: str, findings: Findings) -> None:
@@ -136,13 +138,6 @@ def _check_values(values: Sequence[Quantity], default: Quantity, most: Quantity,
             findings.error(f"{path}[{index}]", after.text, f"must not be less than the entry before it, {before}")
     if default not in values:
         findings.error(path, default.text, "must contain the default")
-
-
-def _check_range(fields: RangeFields, default: Quantity, value: Quantity, path: str, findings: Findings) -> None:
-    least, most = fields.get("min"), fields.get("max")
-    assert least is not None, "it was looked for"
-    for field, wrong, message in _range_problems(least, most, default, value):
-        findings.error(f"{path}.{field}", wrong.text, message)
 
 
 def _range_problems(
@@ -183,9 +178,7 @@ _MILLI = 10**6
 """A thousandth, in 10**-9."""
 
 
-def unsteady_problems(
-    policy: RequestPolicy, value: Quantity, rules: PolicyRules
-) -> Iterator[tuple[str, Quantity, str]]:
+def policy_problems(policy: RequestPolicy, value: Quantity, rules: PolicyRules) -> Iterator[tuple[str, Quantity, str]]:
     """What is wrong with a policy of this capacity by some rules: (field, its amount, message)."""
     amounts = [one if rules.is_fractional else one.ceil_int() for one in policy.valid_values]
     for index, _ in duplicates(amounts):

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from allocator.model import Node, NodeSelector, Reach, Requirement, Term
+from cel.cache import LruCache
 
 NAME_FIELD: Final = "metadata.name"
 
@@ -92,19 +93,16 @@ FEW_VALUES = 16
 MOST_VALUES = 1 << 18
 """Values that are kept for looking them up: two pods have room for as many."""
 
-_LOOKED_UP: dict[int, tuple[tuple[str, ...], frozenset[str]]] = {}
+_looked_up: LruCache[int, tuple[tuple[str, ...], frozenset[str]]] = LruCache(MOST_VALUES, MOST_VALUES)
+"""By identity, which nothing else has as long as the values are kept."""
 
 
 def _is_among(value: str, values: tuple[str, ...]) -> bool:
-    """Cost: O(1) for the values that were asked for last: one selector is held against thousands of objects."""
+    """Cost: O(1) for values that were asked for lately: one selector is held against thousands of objects."""
     if len(values) <= FEW_VALUES:
         return value in values
-    known = _LOOKED_UP.get(id(values))
-    if known is None or known[0] is not values:
-        if sum(map(len, (kept for kept, _ in _LOOKED_UP.values())), len(values)) > MOST_VALUES:
-            _LOOKED_UP.clear()
-        known = _LOOKED_UP[id(values)] = values, frozenset(values)
-    return value in known[1]
+    _, known = _looked_up.get(id(values), len(values), lambda: (values, frozenset(values)))
+    return value in known
 
 
 def _compares(requirement: Requirement, value: str | None) -> bool:

@@ -13,7 +13,7 @@ import cel
 from allocator import gates
 from allocator.api import names
 from allocator.api.allocation import RESERVED_FOR_MAX
-from allocator.api.capacity import PolicyRules, unsteady_problems
+from allocator.api.capacity import PolicyRules, policy_problems
 from allocator.api.driver_config import SELECTORS_MAX
 from allocator.api.findings import step_text
 from allocator.api.requests import ALTERNATIVES_MAX, REQUESTS_MAX
@@ -83,7 +83,7 @@ def _of_policies(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:
         for number, device in enumerate(slice_.devices):
             for name, policy in device.policies.items():
                 at = f"spec.devices[{number}].capacity[{step_text(name)}].requestPolicy"
-                for field, amount, message in unsteady_problems(policy, device.capacity[name], rules):
+                for field, amount, message in policy_problems(policy, device.capacity[name], rules):
                     yield ObjectName("ResourceSlice", slice_.name), f"{at}.{field}", f'{message} (got "{amount.text}")'
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from allocator.api.allocation import RESERVED_FOR_MAX
@@ -162,11 +163,12 @@ UNKNOWN_REQUEST = Check(
 )
 
 
-def _unsatisfiable_request(manifests: Manifests) -> Iterator[Observation]:
+def _unsatisfied(manifests: Manifests, text: str, *, is_known: bool) -> Iterator[Observation]:
     for claim in manifests.unsatisfied:
-        if claim.is_known:
-            text = f"fits no node, even if nothing is in use: {claim.reason}"
-            yield Observation(claim.asked.subject, text, claim.asked.path)
+        if claim.is_known == is_known:
+            yield Observation(
+                claim.asked.subject, f"{text}, even if nothing is in use: {claim.reason}", claim.asked.path
+            )
 
 
 UNSATISFIABLE_REQUEST = Check(
@@ -174,15 +176,8 @@ UNSATISFIABLE_REQUEST = Check(
     FindingLevel.ERROR,
     "A claim fits no node, even if nothing is in use.",
     "Run `dra explain claim/NAMESPACE/NAME PATH...`: it shows what each check removes, and what would help.",
-    _unsatisfiable_request,
+    partial(_unsatisfied, text="fits no node", is_known=True),
 )
-
-
-def _undecided_request(manifests: Manifests) -> Iterator[Observation]:
-    for claim in manifests.unsatisfied:
-        if not claim.is_known:
-            text = f"whether it fits a node is not known, even if nothing is in use: {claim.reason}"
-            yield Observation(claim.asked.subject, text, claim.asked.path)
 
 
 UNDECIDED_REQUEST = Check(
@@ -190,7 +185,7 @@ UNDECIDED_REQUEST = Check(
     FindingLevel.WARNING,
     "A claim is so hard to satisfy that the search ends before it knows, even if nothing is in use.",
     "Ask for less at once: fewer devices, constraints or alternatives in one claim, or a narrower DeviceClass.",
-    _undecided_request,
+    partial(_unsatisfied, text="whether it fits a node is not known", is_known=False),
 )
 
 

@@ -305,10 +305,8 @@ class GroupMembers:
     @cached_property
     def weights(self) -> Sequence[tuple[int, ...]]:
         """By resource that a node has, and for devices, what a member of each class asks for."""
-        amounts, columns = (
-            [self._cycles[places[0]].requests.amounts for places in self.by_class],
-            self.cluster.infos.columns,
-        )
+        amounts = [self._cycles[places[0]].requests.amounts for places in self.by_class]
+        columns = self.cluster.infos.columns
         names = sorted({name for own in amounts for name in own if name in columns})
         devices = tuple(
             sum(

@@ -30,9 +30,10 @@ MANY_UNITS = 4096
 costs some 50 us."""
 
 FIRST_UNITS = 1024
-"""So many of these at first, and then each time so many times as many."""
+"""So many of these at first."""
 
 MORE_UNITS = 8
+"""Then each time so many times as many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,11 @@ from scheduler.pod_groups.group_result import GroupPlaced
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords
 from scheduler.state.cluster_changes import GivenBack
 
-IN_VAIN = 3
+MOST_IN_VAIN = 3
 """So many times in a row the groups of a namespace may hold something in vain before it waits."""
 
 MOST_DOUBLINGS = 6
+"""Of the time that it waits then."""
 
 _Domain = tuple[str, str]
 """A label of nodes with its value; empty for all nodes."""
@@ -158,7 +159,7 @@ class GroupReservations:
         most_s = self.after_s * 2**MOST_DOUBLINGS
         self._in_vain = {name: one for name, one in self._in_vain.items() if now < one[1] + most_s}
         times = self._in_vain.get(namespace, (0, 0.0))[0] + 1
-        doublings = min(times - IN_VAIN, MOST_DOUBLINGS)
+        doublings = min(times - MOST_IN_VAIN, MOST_DOUBLINGS)
         self._in_vain[namespace] = times, now + (self.after_s * 2**doublings if doublings >= 0 else 0.0)
 
     def _pauses(self, key: GroupKey, now: float) -> bool:

@@ -544,6 +544,7 @@ def awaited_claims(pod: Pod) -> Iterator[NamespacedName]:
 
 def claims_of(pod: Pod, index: ClaimIndex) -> tuple[ClaimObject, ...] | Waiting:
     """The claims of a pod in the order of its entries; an entry that needs none is left out, as is a repetition."""
+    # Differs from kube-scheduler, which resolves any number of entries.
     if len(pod.claims) > MOST_ENTRIES:
         return Waiting(
             f'pod "{pod}": spec.resourceClaims has {len(pod.claims):,} entries, of which no more than {MOST_ENTRIES:,} '

@@ -470,21 +470,17 @@ class Promised:
         return held
 
     @cached_property
-    def _kept_away(self) -> dict[Hashable, frozenset[str]]:
-        return {}
+    def _kept_away(self) -> LruCache[Hashable, frozenset[str]]:
+        return LruCache(MOST_KINDS, MOST_WORDS)
 
     def keeps_away_in(self, pods: EqualPods) -> frozenset[str]:
         """The topology keys of its required terms of anti-affinity that are about these pods."""
         terms = self.pod.pod_affinity.required_anti
         if not terms:
             return frozenset()
-        known = self._kept_away.get(pods.key)
-        if known is None:
-            if len(self._kept_away) >= MOST_KINDS:
-                self._kept_away.clear()
-            known = frozenset(term.topology_key for term in terms if pods.is_matched(term))
-            self._kept_away[pods.key] = known
-        return known
+        return self._kept_away.get(
+            pods.key, pods.words, lambda: frozenset(term.topology_key for term in terms if pods.is_matched(term))
+        )
 
 
 MOST_KINDS = 64
