@@ -24,6 +24,9 @@ from scheduler.state.pod_resources import ExtendedClaim, annotations
 
 ANNOTATION = "dra-scheduler.dev/intent"
 
+_LONGEST = 4096
+"""Characters of an intent; anybody may write an annotation of a quarter of a million."""
+
 
 @dataclass(frozen=True, slots=True)
 class Intent:
@@ -60,7 +63,7 @@ def intent_in(annotations: Mapping[str, Any]) -> Intent | None:
     """The intent among a claim's annotations; None as for `intent_of`."""
     text = annotations.get(ANNOTATION)
     try:
-        decoded = orjson.loads(text) if isinstance(text, str) else None
+        decoded = orjson.loads(text) if isinstance(text, str) and len(text) <= _LONGEST else None
     except orjson.JSONDecodeError:
         return None
     return _typed(decoded) if isinstance(decoded, dict) else None

@@ -190,3 +190,88 @@ def in_microseconds(time: datetime) -> str:
 
 def _in_utc(time: datetime) -> datetime:
     return time.astimezone(UTC).replace(tzinfo=None)
+
+
+# The part of a pod's spec that decisions read: equal for all pods that a controller creates from one template.
+#
+# Names of claims, images, volumes and the node differ between pods. Environment variables, which clusters set for each
+# pod, are not read.
+
+
+MOST_CHARACTERS = 1 << 16
+"""Of what is read of a pod's spec, as text. The API server takes twenty times as much, to be weighed for each node."""
+
+MOST_ENTRIES = 512
+"""Of each list of a pod's spec that names other objects, which are looked at whenever one of these changes."""
+
+_NAMING_OBJECTS = ("resourceClaims", "volumes")
+
+
+class SpecRead:
+    """The raw spec of a pod, reduced to what is read; equal to another that says the same.
+
+    read, read_of_containers: the names of fields that are read.
+    """
+
+    __slots__ = ("raw", "text")
+
+    def __init__(self, spec: Mapping[str, object], read: frozenset[str], read_of_containers: frozenset[str]) -> None:
+        self.raw = {name: _reduced(name, value, read_of_containers) for name, value in spec.items() if name in read}
+        self.text = _text(self.raw)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SpecRead) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def exceeding_fields(spec: Mapping[str, object], read: SpecRead) -> Mapping[str, str]:
+    """What a pod's spec has more of than is looked at: by field the reason to refuse the pod, the worst first.
+
+    spec: raw; read: what is read of it. Without these fields the rest is within the limits.
+    """
+    exceeding = {}
+    for name in _NAMING_OBJECTS:
+        if isinstance(entries := spec.get(name), list) and len(entries) > MOST_ENTRIES:
+            exceeding[name] = f"spec.{name} has {len(entries):,} entries; at most {MOST_ENTRIES:,} are looked at"
+    left = number = len(read.text)
+    if number <= MOST_CHARACTERS:
+        return exceeding
+    weighed = ((name, value) for name, value in read.raw.items() if isinstance(value, list | dict))
+    by_size = sorted(((len(_text(value)), name) for name, value in weighed), reverse=True)
+    for size, name in by_size:
+        if left > MOST_CHARACTERS:
+            exceeding[name] = exceeding.get(name) or (
+                f"its spec has {number:,} characters that decide where it runs, {size:,} of these in spec.{name}; "
+                f"at most {MOST_CHARACTERS:,} are looked at"
+            )
+            left -= size
+    return exceeding
+
+
+def _text(raw: object) -> str:
+    """The quickest text that distinguishes 1 from true and from 1.0; "" where there is none."""
+    try:
+        return repr(raw)
+    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
+        return ""
+
+
+def _reduced(name: str, value: object, read_of_containers: frozenset[str]) -> object:
+    if not isinstance(value, list):
+        return value
+    if name in ("containers", "initContainers"):
+        return [_with_fields(one, read_of_containers) for one in value]
+    if name == "resourceClaims":
+        return [_entry(one) if isinstance(one, dict) else one for one in value]
+    return value
+
+
+def _with_fields(raw: object, names: frozenset[str]) -> object:
+    return {name: value for name, value in raw.items() if name in names} if isinstance(raw, dict) else raw
+
+
+def _entry(raw: Mapping[object, object]) -> object:
+    """An entry of resourceClaims with its name, which containers use; the pod's decoder reads the rest."""
+    return {"name": raw.get("name"), "resourceClaimName": "any"}

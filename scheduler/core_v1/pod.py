@@ -38,6 +38,8 @@ from scheduler.core_v1.object_fields import (
     ObjectFields,
     OwnerFields,
     SelectorTermFields,
+    SpecRead,
+    exceeding_fields,
     first_errors,
     metadata_errors,
     name_error,
@@ -66,65 +68,6 @@ from scheduler.core_v1.resources import (
     host_ports_of,
     resource_errors,
 )
-
-# The part of a pod's spec that decisions read: equal for all pods that a controller creates from one template.
-#
-# Names of claims, images, volumes and the node differ between pods. Environment variables, which clusters set for each
-# pod, are not read.
-
-
-class SpecRead:
-    """The raw spec of a pod, reduced to what is read; equal to another that says the same.
-
-    read, read_of_containers: the names of fields that are read.
-    """
-
-    __slots__ = ("namespace", "raw", "text")
-
-    def __init__(
-        self,
-        spec: Mapping[str, object],
-        namespace: str,
-        read: frozenset[str],
-        read_of_containers: frozenset[str],
-    ) -> None:
-        self.namespace = namespace
-        self.raw = {name: _reduced(name, value, read_of_containers) for name, value in spec.items() if name in read}
-        self.text = _text(self.raw)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SpecRead) and (self.text, self.namespace) == (other.text, other.namespace)
-
-    def __hash__(self) -> int:
-        return hash((self.text, self.namespace))
-
-
-def _text(raw: Mapping[str, object]) -> str:
-    """The quickest text that distinguishes 1 from true and from 1.0; "" where there is none."""
-    try:
-        return repr(raw)
-    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
-        return ""
-
-
-def _reduced(name: str, value: object, read_of_containers: frozenset[str]) -> object:
-    if not isinstance(value, list):
-        return value
-    if name in ("containers", "initContainers"):
-        return [_with_fields(one, read_of_containers) for one in value]
-    if name == "resourceClaims":
-        return [_entry(one) if isinstance(one, dict) else one for one in value]
-    return value
-
-
-def _with_fields(raw: object, names: frozenset[str]) -> object:
-    return {name: value for name, value in raw.items() if name in names} if isinstance(raw, dict) else raw
-
-
-def _entry(raw: Mapping[object, object]) -> object:
-    """An entry of resourceClaims with its name, which containers use; `decode_pod` reads the rest."""
-    return {"name": raw.get("name"), "resourceClaimName": "any"}
-
 
 DEFAULT_NAMESPACE = "default"
 
@@ -220,6 +163,8 @@ class Pod:
     generation: int = 0
     raw: Mapping[str, object] = field(default_factory=dict, compare=False)
     """The object as it came, for output; empty where it was not kept."""
+    excess: str = ""
+    """What its spec has more of than is looked at: the pod is not placed then, and without a node has no such field."""
     like: "Pod | None" = field(default=None, compare=False, repr=False)
     """What was decoded of its spec, kept for as long as the pod is; None where the spec is short."""
 
@@ -375,17 +320,25 @@ def _errors(raw: Mapping[str, object]) -> tuple[FieldError, ...]:
 
 def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: bool) -> Pod | None:
     """The pod, with what others of an equal spec have as well; None where there are errors."""
+    raw_spec = raw.get("spec")
+    if not isinstance(raw_spec, dict):
+        return None
+    spec = SpecRead(raw_spec, _READ, _READ_OF_CONTAINERS)
+    exceeding = exceeding_fields(raw_spec, spec)
+    if exceeding and not raw_spec.get("nodeName"):  # of a pod that has a node all counts for the others there
+        raw_spec = {name: value for name, value in raw_spec.items() if name not in exceeding}
+        raw, spec = {**raw, "spec": raw_spec}, SpecRead(raw_spec, _READ, _READ_OF_CONTAINERS)
+        validate = False  # fields that are left may refer to one that is not
     fields, _ = typed(_OwnFields, raw)
     if fields is None or (validate and _has_errors(fields)):
         return None
-    raw_spec = raw["spec"]
-    assert isinstance(raw_spec, dict)
-    spec = SpecRead(raw_spec, fields.metadata.namespace or DEFAULT_NAMESPACE, _READ, _READ_OF_CONTAINERS)
-    if 0 < len(spec.text) <= _REMEMBERED:
-        like = _decoded_once(spec, validate)
-        return _own(like, fields, raw, kept) if like else None
-    like = _decoded_while_kept(spec, validate)
-    return _own(like, fields, raw, kept).changed(like=like) if like else None
+    namespace = fields.metadata.namespace or DEFAULT_NAMESPACE
+    is_short = 0 < len(spec.text) <= _REMEMBERED
+    like = (_decoded_once if is_short else _decoded_while_kept)(spec, namespace, validate)
+    if like is None:
+        return None
+    pod = _own(like, fields, raw, kept)
+    return pod.changed(excess=next(iter(exceeding.values()), ""), like=like) if exceeding or not is_short else pod
 
 
 def _has_errors(fields: _OwnFields) -> bool:
@@ -447,11 +400,11 @@ def _is_static(annotations: object) -> bool:
 _NO_STATUS = PodStatusFields()
 
 
-def _decoded(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - an argument of a cache
+def _decoded(spec: SpecRead, namespace: str, validate: bool) -> Pod | None:  # noqa: FBT001 - an argument of a cache
     """A pod of the spec without anything of its own; None where there are errors."""
     fields, _ = typed(_PodSpecFields, spec.raw)
     has_errors = fields is not None and validate and any(True for _ in _spec_errors(fields))
-    return None if fields is None or has_errors else _pod_of(fields, spec)
+    return None if fields is None or has_errors else _pod_of(fields, spec, namespace)
 
 
 _decoded_once = lru_cache(maxsize=_REMEMBERED)(_decoded)
@@ -460,24 +413,24 @@ _KEPT: WeakValueDictionary[bytes, Pod] = WeakValueDictionary()
 """What long specs say, by their digest, of the pods that are there."""
 
 
-def _decoded_while_kept(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - as of `_decoded`
+def _decoded_while_kept(spec: SpecRead, namespace: str, validate: bool) -> Pod | None:  # noqa: FBT001 - as of `_decoded`
     """The same of a long spec. Whoever changes anything else of a pod has its spec decoded no more: 350 KB take 0.1 s.
 
     As few are remembered as there are pods, and no text.
     """
     if not spec.text:
-        return _decoded(spec, validate)
-    digest = blake2b(f"{validate} {spec.namespace!r} {spec.text}".encode(errors="surrogatepass")).digest()
-    like = _KEPT.get(digest) or _decoded(spec, validate)
+        return _decoded(spec, namespace, validate)
+    digest = blake2b(f"{validate} {namespace!r} {spec.text}".encode(errors="surrogatepass")).digest()
+    like = _KEPT.get(digest) or _decoded(spec, namespace, validate)
     if like is not None:
         _KEPT[digest] = like
     return like
 
 
-def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
+def _pod_of(fields: _PodSpecFields, spec: SpecRead, namespace: str) -> Pod:
     node_affinity = fields.affinity.nodeAffinity if fields.affinity else None
     return Pod(
-        namespace=spec.namespace,
+        namespace=namespace,
         name="",
         priority=fields.priority,
         priority_class=fields.priorityClassName or "",
@@ -489,7 +442,7 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
         pod_affinity=pod_affinity_of(
             fields.affinity.podAffinity if fields.affinity else None,
             fields.affinity.podAntiAffinity if fields.affinity else None,
-            spec.namespace,
+            namespace,
         ),
         spread=spread_constraints(fields.topologySpreadConstraints or ()),
         tolerations=tuple(

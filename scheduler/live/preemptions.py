@@ -16,7 +16,6 @@ from functools import partial
 from allocator.bits import union
 from allocator.model import Claim
 from allocator.outcome import AllocationError
-from allocator.words import counted
 from scheduler.attempt.eviction import StoredRecord
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -46,6 +45,9 @@ TRIES_WITH_OTHERS = 3
 
 LATE_S = 120.0
 """A preemption that lasts longer is told in an event."""
+
+MOST_CLAIMS = 4096
+"""Of records that are looked at before each decision: some milliseconds."""
 
 SPARED = "Pods of other schedulers are spared, since preemptions for the pod have won it no place."
 
@@ -163,6 +165,8 @@ class Preemptions:
         self._in_groups: dict[str, str] = {}
         """Of the waiting pods of groups, by uid, under which name the group's breaker is kept."""
         self._failing: set[str] = set()
+        self._unlooked: list[str] = []
+        """Pods, by uid, whose records `end_hopeless` has still to look at."""
         self._preemptor = Preemptor(cluster, wins_devices=not cluster.fleet.features.is_strict)
         if terms.is_on:
             cluster.by_priority.spares = terms.spares
@@ -497,9 +501,16 @@ class Preemptions:
     def end_hopeless(self, now: float) -> None:
         """Nobody can win a node that is gone, or devices for a claim that is, and that counts for no quota any more.
 
-        The pod waits before others go for the next claim of its owner.
+        The pod waits before others go for the next claim of its owner. Where records have many claims, some are looked
+        at, and the others when this is called next.
         """
-        for record in list(self.records.values()):
+        left = MOST_CLAIMS
+        self._unlooked = self._unlooked or list(self.records)[::-1]
+        while self._unlooked and left > 0:
+            record = self.records.get(self._unlooked.pop())
+            if record is None:
+                continue
+            left -= len(record.pod.claims) + 1
             if not self._has_claims(record):
                 self.failed(record.pod.uid, now)
                 self.drop(record.pod.uid)
@@ -521,25 +532,14 @@ class Preemptions:
         for uid, kept in self._kept.items():
             record = self.records[uid]
             if not kept.is_late and now - record.since >= LATE_S:
-                state = states.of(record)
-                kept.is_late = state is not RecordState.HELD
+                kept.is_late = states.of(record) is not RecordState.HELD
                 if kept.is_late:
-                    yield record.pod, self._awaited(record, state)
+                    yield record.pod, states.text(record)
 
-    def status(self, uid: str) -> str:
+    def status(self, uid: str, states: RecordStates) -> str:
         """What becomes of the pod's preemption; empty if there is none."""
         record = self.records.get(uid)
-        return self._awaited(record, record.state(self._cluster)) if record is not None else ""
-
-    def _awaited(self, record: PreemptionRecord, state: RecordState) -> str:
-        """What is still there, without names, which may be of other namespaces."""
-        number = len(record.victims)
-        if state is RecordState.HELD:
-            return f"node {record.node} is kept for it, with all that {counted(number, 'preempted pod')} had to give"
-        if state is RecordState.RELEASING:
-            return f"waiting for claims of {counted(number, 'preempted pod')} to be deallocated on node {record.node}"
-        left = len(record.staying(self._cluster))
-        return f"waiting for {left} of {counted(number, 'preempted pod')} to end on node {record.node}"
+        return states.text(record) if record is not None else ""
 
     def abandoned(self, states: RecordStates) -> Iterator[Claim]:
         """The claims of records that no pod that is there uses, each once: their devices are to be released."""

@@ -10,7 +10,7 @@ import logging
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, product
@@ -53,18 +53,26 @@ from scheduler.state.invariants import Violation
 
 
 class Prescheduled:
-    """These pods, by uid. is_so: whether a pod is one of them, as the cluster knows it and its claims now."""
+    """These pods, by uid. is_so: whether a pod is one of them, as the cluster knows it and its claims now.
+
+    That is asked when somebody asks here: hundreds of pods may use a claim that changes again and again.
+    """
 
     def __init__(self, is_so: Callable[[Pod], bool]) -> None:
         self._is_so = is_so
         self._placed: dict[str, Pod] = {}
         self._users: dict[NamespacedName, dict[str, None]] = {}
         self._found: set[str] = set()
+        self._not_looked_at: set[str] = set()
 
     def __len__(self) -> int:
+        for uid in list(self._not_looked_at):
+            self._look(uid)
         return len(self._found)
 
     def __contains__(self, pod_uid: str) -> bool:
+        if pod_uid in self._not_looked_at:
+            self._look(pod_uid)
         return pod_uid in self._found
 
     def on_event(self, event: Event) -> None:
@@ -73,12 +81,13 @@ class Prescheduled:
             self._forget(event.old)
             self._keep(event.new)
         elif isinstance(event, ClaimChanged):
-            self._look(self._users.get(event.key, ()))
+            self._not_looked_at.update(self._users.get(event.key, ()))
 
     def _forget(self, pod: Pod | None) -> None:
         if pod is None or self._placed.pop(pod.uid, None) is None:
             return
         self._found.discard(pod.uid)
+        self._not_looked_at.discard(pod.uid)
         for key in claim_keys(pod):
             users = self._users.get(key, {})
             users.pop(pod.uid, None)
@@ -91,14 +100,14 @@ class Prescheduled:
         self._placed[pod.uid] = pod
         for key in claim_keys(pod):
             self._users.setdefault(key, {})[pod.uid] = None
-        self._look((pod.uid,))
+        self._not_looked_at.add(pod.uid)
 
-    def _look(self, uids: Iterable[str]) -> None:
-        for uid in uids:
-            if self._is_so(self._placed[uid]):
-                self._found.add(uid)
-            else:
-                self._found.discard(uid)
+    def _look(self, uid: str) -> None:
+        self._not_looked_at.discard(uid)
+        if self._is_so(self._placed[uid]):
+            self._found.add(uid)
+        else:
+            self._found.discard(uid)
 
 
 FINISH_S = 5.0
@@ -364,11 +373,12 @@ class Scheduler:
 
     def _waiting_pods(self) -> Iterator[dict[str, object]]:
         """As the queue shows them; a pod with an attempt under way says what that is at."""
+        states = self._preemptions.states()
         for row in self._queue.dump():
             uid = str(row["uid"])
             if current := self._core.binder.progress.of(uid):
                 yield {**row, "message": current}
-            elif preempting := self._preemptions.status(uid):
+            elif preempting := self._preemptions.status(uid, states):
                 yield {**row, "message": f"{row['message']} (preemption: {preempting})".lstrip()}
             else:
                 yield row

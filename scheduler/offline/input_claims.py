@@ -21,7 +21,7 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_group import PodGroup
 from scheduler.input.identity import claim_of_template, generate_name, generated, uid_of
 from scheduler.input.inventory import InputClaim, Inventory
-from scheduler.state.claims import GROUPS_UNSUPPORTED, Waiting, is_controlled_by
+from scheduler.state.claims import GROUPS_UNSUPPORTED, Waiting, in_excess, is_controlled_by
 from scheduler.state.pod_resources import VERSION, ExtendedClaim, annotations
 
 # Priorities of pods that only name a class: the numbers that the API server would write.
@@ -107,6 +107,8 @@ class Claims:
 
     def of(self, pod: Pod) -> list[tuple[PodClaim, InputClaim]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""
+        if waiting := in_excess(pod):
+            return waiting
         group = self._groups.get((pod.namespace, pod.group))
         resolved_claims: list[tuple[PodClaim, InputClaim]] = []
         for entry in pod.claims:

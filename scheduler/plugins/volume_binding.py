@@ -33,7 +33,7 @@ from scheduler.state.cluster_changes import (
 )
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of_numbers, numbers_of
 from scheduler.state.storage import NO_AMOUNT
-from scheduler.state.volumes import CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of
+from scheduler.state.volumes import CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of, names_claim
 
 UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
 UNAVAILABLE = "node(s) didn't find available persistent volumes to bind"
@@ -147,18 +147,19 @@ def _waits(volumes: Volumes, claim: PersistentVolumeClaim) -> bool:
 def _outcome(cycle: Cycle, among: Mask) -> _FoundVolumes:
     """What becomes of the claims on these nodes.
 
-    Cost: some masks for a bound claim; for one that waits as of `matching`.
+    Cost: some masks for a bound claim; for one that waits as of `matching`. Raises Cancelled.
     """
     volumes, claims = cycle.volumes, _claims(cycle)
-    refused = list(_unreached(volumes, claims.bound, among))
+    refused = list(_unreached(volumes, cycle.each(claims.bound), among))
     if not claims.waiting:
         return _FoundVolumes(refused)
     nodes = among & _not_pinned_elsewhere(cycle, claims.waiting)
-    offers = list(matching(volumes, (one for one in claims.waiting if one.selected_node is None), nodes))
+    unpinned = [one for one in claims.waiting if one.selected_node is None]
+    offers = list(cycle.each(matching(volumes, unpinned, nodes)))
     pinned = [(one, nodes) for one in claims.waiting if one.selected_node is not None]
     provisioned = [*pinned, *((claim, nodes & ~given.nodes) for claim, given in offers)]
     refused.append((UNAVAILABLE, among & ~nodes))
-    for claim, asked in provisioned:
+    for claim, asked in cycle.each(provisioned):
         for reason, lacking in _unprovisionable(volumes, claim, asked & nodes):
             refused.append((reason, lacking))
             nodes &= ~lacking
@@ -294,7 +295,7 @@ def _rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
 
 def is_own(who: RefusedPod, event: PersistentVolumeClaimChanged) -> bool:
     """A claim of the pod comes, or changes."""
-    return event.new is not None and event.new.key in claims_of(who.pod)
+    return event.new is not None and names_claim(who.pod, event.new.key)
 
 
 def is_labelled_anew(_who: RefusedPod, event: NodeChanged) -> bool:

@@ -28,7 +28,7 @@ class Offers(Protocol):
         """Which one on that node, None for none."""
         ...
 
-    def by_capacity(self) -> Iterator[tuple[int, Mask]]:
+    def by_capacity(self) -> Iterable[tuple[int, Mask]]:
         """How many billionths of a byte the volume has, and where it would be that one; no node is in two."""
         ...
 
@@ -46,8 +46,11 @@ class _Listed:
     def on(self, number: int) -> PersistentVolume | None:
         return next((volume for volume, where in self.volumes if where >> number & 1), None)
 
-    def by_capacity(self) -> Iterator[tuple[int, Mask]]:
-        return ((volume.capacity.nanos, where) for volume, where in self.volumes)
+    def by_capacity(self) -> Iterable[tuple[int, Mask]]:
+        nodes: dict[int, Mask] = {}
+        for volume, where in self.volumes:
+            nodes[volume.capacity.nanos] = nodes.get(volume.capacity.nanos, 0) | where
+        return nodes.items()
 
 
 @dataclass(frozen=True, slots=True)

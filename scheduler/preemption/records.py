@@ -116,14 +116,30 @@ class RecordStates:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._known: dict[tuple[int, int, frozenset[str]], RecordState] = {}
+        self._known: dict[tuple[int, int, frozenset[str]], tuple[PreemptionRecord, RecordState]] = {}
+        """With the record, for as long as whose identities are the key."""
+        self._staying: dict[tuple[int, int, frozenset[str]], int] = {}
 
     def of(self, record: PreemptionRecord) -> RecordState:
         """How far it is. Cost: O(victims, and claims that come free), for the first of its group."""
-        key = id(record.victims), id(record.released), record.cancelled
+        key = self._key(record)
         if key not in self._known:
-            self._known[key] = record.state(self._cluster)
-        return self._known[key]
+            self._known[key] = record, record.state(self._cluster)
+        return self._known[key][1]
+
+    def text(self, record: PreemptionRecord) -> str:
+        """What is still there, without names, which may be of other namespaces. Cost: as `of`."""
+        number, state, key = len(record.victims), self.of(record), self._key(record)
+        if state is RecordState.HELD:
+            return f"node {record.node} is kept for it, with all that {counted(number, 'preempted pod')} had to give"
+        if state is RecordState.RELEASING:
+            return f"waiting for claims of {counted(number, 'preempted pod')} to be deallocated on node {record.node}"
+        if key not in self._staying:
+            self._staying[key] = len(record.staying(self._cluster))
+        return f"waiting for {self._staying[key]} of {counted(number, 'preempted pod')} to end on node {record.node}"
+
+    def _key(self, record: PreemptionRecord) -> tuple[int, int, frozenset[str]]:
+        return id(record.victims), id(record.released), record.cancelled
 
 
 class PreemptionRecords:

@@ -531,10 +531,6 @@ class Waiting:
     kept: ClaimObject | None = None
 
 
-MOST_ENTRIES = 1024
-"""Claims of a pod, which are looked at whenever one of them changes; the API server takes tens of thousands."""
-
-
 def awaited_claims(pod: Pod) -> Iterator[NamespacedName]:
     """The same, and the one that is in the way of another one for the pod's extended resources, if any is."""
     yield from claim_keys(pod)
@@ -544,13 +540,8 @@ def awaited_claims(pod: Pod) -> Iterator[NamespacedName]:
 
 def claims_of(pod: Pod, index: ClaimIndex) -> tuple[ClaimObject, ...] | Waiting:
     """The claims of a pod in the order of its entries; an entry that needs none is left out, as is a repetition."""
-    # Differs from kube-scheduler, which resolves any number of entries.
-    if len(pod.claims) > MOST_ENTRIES:
-        return Waiting(
-            f'pod "{pod}": spec.resourceClaims has {len(pod.claims):,} entries, of which no more than {MOST_ENTRIES:,} '
-            "are looked at",
-            is_unsupported=True,
-        )
+    if waiting := in_excess(pod):
+        return waiting
     claims: dict[str, ClaimObject] = {}
     for entry in pod.claims:
         resolved = _resolved(pod, entry, index)
@@ -559,6 +550,11 @@ def claims_of(pod: Pod, index: ClaimIndex) -> tuple[ClaimObject, ...] | Waiting:
         if resolved is not None:
             claims.setdefault(resolved.claim.uid, resolved)
     return tuple(claims.values())
+
+
+def in_excess(pod: Pod) -> Waiting | None:
+    """Why a pod is refused that says more than is looked at. Differs from kube-scheduler, which takes any number."""
+    return Waiting(f'pod "{pod}": {pod.excess}', is_unsupported=True) if pod.excess else None
 
 
 def in_flight(pod: Pod, claims: Iterable[ClaimObject], index: ClaimIndex) -> str:

@@ -1,9 +1,11 @@
 """Storage of a cluster: free volumes, capacities, disks, and what is assumed of them."""
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from itertools import accumulate
+from operator import attrgetter, or_
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -296,12 +298,8 @@ def _likeness(volume: PersistentVolume) -> Likeness:
 
 # How large a volume of a class can be on which nodes, from CSIStorageCapacities.
 #
-# Drivers publish one object for each node. Answers are remembered until a capacity of the class, or a label of a node,
-# changes.
-
-
-MOST_SIZES = 64
-"""Sizes for which the nodes are remembered; beyond, all are worked out again."""
+# Drivers publish one object for each node, and a pod has hundreds of sizes if its user wants. What there is is put in
+# order once, until a capacity of the class, or a label of a node, changes.
 
 
 NO_AMOUNT = -1
@@ -310,21 +308,52 @@ NO_AMOUNT = -1
 _MOST_AMOUNT = 2**63 - 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """The sizes of a class that there are, the smallest first, and where.
+
+    reached: by size the nodes that have so much or more. numbers, ranks, amounts: for each node of each object, by
+    namespace and name of the object: the place of the size, and how many bytes are free.
+    """
+
+    sizes: Sequence[int] = ()
+    reached: Sequence[Mask] = ()
+    numbers: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    ranks: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    amounts: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def roomy(self, size: int) -> Mask:
+        """The nodes that have so much."""
+        rank = bisect_left(self.sizes, size)
+        return self.reached[rank] if rank < len(self.sizes) else 0
+
+    def free(self, size: int, nodes: int) -> Numbers:
+        """By node number, of so many, what is free where there is so much, by the first object. NO_AMOUNT elsewhere."""
+        found = np.full(nodes, NO_AMOUNT, np.int64)
+        sufficient = self.ranks >= bisect_left(self.sizes, size)
+        numbers, first = np.unique(self.numbers[sufficient], return_index=True)
+        found[numbers] = self.amounts[sufficient][first]
+        return found
+
+
+class _OfObject(NamedTuple):
+    """What it says: the largest volume, where (also by the numbers of the nodes), and how many bytes are free."""
+
+    largest: int
+    nodes: Mask
+    numbers: Numbers
+    free: int
+
+
 @dataclass(slots=True)
 class _OfClass:
-    """Sizes and nodes by object, and what was asked for."""
+    """Sizes and nodes by object."""
 
     objects: dict[NamespacedName, CSIStorageCapacity] = field(default_factory=dict)
-    found: dict[NamespacedName, tuple[int, Mask]] = field(default_factory=dict)
-    answers: dict[int, Mask] = field(default_factory=dict)
-    amounts: dict[int, Numbers] = field(default_factory=dict)
+    found: dict[NamespacedName, _OfObject] = field(default_factory=dict)
+    ordered: _Ordered | None = None
     version: int = -1
     """Of the labels that the nodes were found by."""
-
-    def forget(self) -> None:
-        """What was asked for."""
-        self.answers.clear()
-        self.amounts.clear()
 
 
 class StorageCapacities:
@@ -343,7 +372,7 @@ class StorageCapacities:
             self._class_of[capacity.key] = capacity.storage_class
             of_class = self._classes.setdefault(capacity.storage_class, _OfClass())
             of_class.objects[capacity.key] = capacity
-            of_class.forget()
+            of_class.ordered = None
 
     def remove(self, key: NamespacedName) -> None:
         """The capacity is gone, if it was there."""
@@ -352,54 +381,57 @@ class StorageCapacities:
             of_class = self._classes[name]
             del of_class.objects[key]
             of_class.found.pop(key, None)
-            of_class.forget()
+            of_class.ordered = None
             if not of_class.objects:
                 del self._classes[name]
 
     def roomy(self, storage_class: str, size: Quantity) -> Mask:
         """The nodes for which a volume of that size can be made. Cost: O(capacities), where one has changed."""
-        of_class, measured = self._current(storage_class), self._measure(size)
-        if measured not in of_class.answers:
-            of_class.answers[measured] = union(nodes for _, nodes in self._sufficient(of_class, measured))
-        return of_class.answers[measured]
+        return self._current(storage_class).roomy(self._measure(size))
 
     def amounts(self, storage_class: str, size: Quantity) -> Numbers:
         """By node number, how many bytes are free where a volume of that size can be made; NO_AMOUNT elsewhere.
 
-        Of several objects for a node the first by namespace and name counts. Cost: as of `roomy`.
+        Of several objects for a node the first by namespace and name counts. Cost: as of `roomy`, and array operations.
         """
-        of_class, measured = self._current(storage_class), self._measure(size)
-        if measured not in of_class.amounts:
-            of_class.amounts[measured] = self._amounts(of_class, measured)
-        return of_class.amounts[measured]
+        return self._current(storage_class).free(self._measure(size), self._labels.all.bit_length())
 
-    def _current(self, storage_class: str) -> _OfClass:
+    def _current(self, storage_class: str) -> _Ordered:
         of_class = self._classes.get(storage_class)
         if of_class is None:
-            return _OfClass()
-        most = max(len(of_class.answers), len(of_class.amounts))
-        if of_class.version != self._labels.version or most >= MOST_SIZES:
+            return _Ordered()
+        if of_class.version != self._labels.version:
             of_class.found.clear()
-            of_class.forget()
-            of_class.version = self._labels.version
-        return of_class
+            of_class.ordered, of_class.version = None, self._labels.version
+        if of_class.ordered is None:
+            of_class.ordered = self._in_order(of_class)
+        return of_class.ordered
 
-    def _sufficient(self, known: _OfClass, size: int) -> Iterator[tuple[NamespacedName, Mask]]:
+    def _in_order(self, known: _OfClass) -> _Ordered:
         for key in known.objects.keys() - known.found.keys():
-            capacity = known.objects[key]
-            assert capacity.largest is not None, "others are not kept"
-            known.found[key] = self._measure(capacity.largest), self._labels.matching(capacity.topology)
-        return ((key, nodes) for key, (largest, nodes) in known.found.items() if largest >= size)
+            known.found[key] = self._found(known.objects[key])
+        by_size: dict[int, Mask] = {}
+        for one in known.found.values():
+            by_size[one.largest] = by_size.get(one.largest, 0) | one.nodes
+        sizes = sorted(by_size)
+        reached = list(accumulate((by_size[size] for size in reversed(sizes)), or_))[::-1]
+        rank_of = {size: rank for rank, size in enumerate(sizes)}
+        rows = [known.found[key] for key in sorted(known.found)]
+        lengths = [len(one.numbers) for one in rows]
+        return _Ordered(
+            sizes,
+            reached,
+            np.concatenate([one.numbers for one in rows]),
+            np.repeat([rank_of[one.largest] for one in rows], lengths),
+            np.repeat([one.free for one in rows], lengths),
+        )
 
-    def _amounts(self, known: _OfClass, size: int) -> Numbers:
-        amounts = np.full(self._labels.all.bit_length(), NO_AMOUNT, np.int64)
-        left = self._labels.all
-        for key, nodes in sorted(self._sufficient(known, size)):
-            amount = known.objects[key].amount
-            # Differs from kube-scheduler, which crashes on an object that has a maximumVolumeSize alone.
-            amounts[numbers_of(nodes & left)] = NO_AMOUNT if amount is None else min(amount.ceil_int(), _MOST_AMOUNT)
-            left &= ~nodes
-        return amounts
+    def _found(self, capacity: CSIStorageCapacity) -> _OfObject:
+        assert capacity.largest is not None, "others are not kept"
+        nodes, amount = self._labels.matching(capacity.topology), capacity.amount
+        # Differs from kube-scheduler, which crashes on an object that has a maximumVolumeSize alone.
+        free = NO_AMOUNT if amount is None else min(amount.ceil_int(), _MOST_AMOUNT)
+        return _OfObject(self._measure(capacity.largest), nodes, numbers_of(nodes), free)
 
 
 # Disks that pods name directly, and the nodes where a pod would share one that cannot be shared.

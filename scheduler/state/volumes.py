@@ -356,6 +356,12 @@ def claims_of(pod: Pod) -> list[NamespacedName]:
     return list(dict.fromkeys((pod.namespace, one.claim_of(pod.name)) for one in pod.volumes.claims))
 
 
+def names_claim(pod: Pod, claim: NamespacedName) -> bool:
+    """Whether the claim is of one of the pod's volumes."""
+    namespace, name = claim
+    return pod.namespace == namespace and any(one.claim_of(pod.name) == name for one in pod.volumes.claims)
+
+
 def _named_claims(pod: Pod) -> Iterator[NamespacedName]:
     return ((pod.namespace, name) for name in pod.volumes.named_claims)
 

@@ -32,6 +32,8 @@ from scheduler.core_v1.group_terms import NO_TERMS, AttributeTerm, GroupTerms
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, equal_labels
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_selector import PodDisruptionBudget
+from scheduler.core_v1.pod_volumes import ClaimVolume, PodVolumes
+from scheduler.core_v1.storage_objects import CSIDriver
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced
@@ -42,6 +44,8 @@ from scheduler.pod_groups.group_placer import place_group
 from scheduler.pod_groups.group_preemption import preempt_for_group
 from scheduler.preemption.preemption import Preemption, Preemptor
 from tests.builders import DRIVER, a_class, a_container, a_node, a_pod, amounts, an_init_container, kubernetes, watched
+from tests.storage import DRIVER as STORAGE_DRIVER
+from tests.storage import a_capacity, a_pv, a_pvc, a_storage_class, where_label
 
 MOST_CALLS_BETWEEN_LOOKS = 400_000
 """Some tenth of a second."""
@@ -372,6 +376,26 @@ def many_claims() -> int:
     return room.most_calls_between_looks(lambda: decide(room.cluster, pod, claims))
 
 
+def volumes_of_a_pod(of_capacities: int) -> int:
+    """Of 512 volumes, each from one of thousands that are local, or of a size of its own where a node has so much."""
+    room, number = Room(), 1000
+    volumes = room.cluster.volumes
+    volumes.set_class(a_storage_class())
+    volumes.set_driver(CSIDriver(STORAGE_DRIVER, publishes_capacity=True))
+    for one in range(number):
+        name = f"n-{one}"
+        room.cluster.set_node(a_node(name, {"name": name}, allocatable=amounts(cpu="999", pods="999")))
+        if one < of_capacities:
+            volumes.set_capacity(a_capacity(f"c{one}", "1Ti", Requirement("name", "In", (name,))))
+        else:
+            volumes.set_volume(a_pv(f"pv{one}", affinity=where_label("name", name)))
+    claims = [a_pvc(f"v{one}", size=f"{one + 1}Mi") for one in range(512)]
+    for claim in claims:
+        volumes.set_claim(claim)
+    pod = room.pod("pod", [], volumes=PodVolumes(claims=tuple(ClaimVolume(claim.name) for claim in claims)))
+    return room.most_calls_between_looks(lambda: decide(room.cluster, pod, []))
+
+
 CASES: Mapping[str, Callable[[], int]] = {
     "a group whose devices have 32 attributes in common": lambda: a_group_with_terms("match", alike, 60),
     "a group whose devices have 8 attributes apart": lambda: a_group_with_terms("distinct", all_different, 60),
@@ -392,6 +416,8 @@ CASES: Mapping[str, Callable[[], int]] = {
     "preemption where a thousand budgets select each pod": lambda: preemption_by_a_group(1000),
     "a term of thousands of values": lambda: a_term_that_is_held_against_thousands(5000, 1),
     "a term of thousands of requirements": lambda: a_term_that_is_held_against_thousands(1, 5000),
+    "hundreds of volumes that are local": lambda: volumes_of_a_pod(0),
+    "hundreds of volumes of which each has its size": lambda: volumes_of_a_pod(1000),
     "limits": limits,
     "many claims with constraints": many_claims,
     **{f"policy {name}": partial(a_policy, name) for name in ("pack", "spread", "fill-value", "least-fragmentation")},

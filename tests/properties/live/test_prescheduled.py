@@ -29,7 +29,9 @@ claims = st.one_of(
     st.builds(lambda name: a_claim(name=name), st.sampled_from(CLAIMS)),
     st.builds(lambda name: an_allocated_claim("gpu-0", name=name), st.sampled_from(CLAIMS)),
 )
-changes = st.one_of(pods, claims, st.tuples(st.sampled_from(["pod", "claim"]), st.sampled_from(["x", "y", "a", "b"])))
+changes = st.one_of(
+    st.none(), pods, claims, st.tuples(st.sampled_from(["pod", "claim"]), st.sampled_from(["x", "y", "a", "b"]))
+)
 
 
 class World:
@@ -65,10 +67,13 @@ class World:
 
 
 @given(st.lists(changes, max_size=30))
-def test_number_is_that_of_a_look_at_all_pods(happened: list[Pod | Claim | tuple[str, str]]) -> None:
+def test_number_is_that_of_a_look_at_all_pods(happened: list[Pod | Claim | tuple[str, str] | None]) -> None:
+    """Whenever somebody asks, which is not after each change."""
     world = World()
     for change in happened:
         match change:
+            case None:
+                assert len(world.counted) == world.number()
             case Pod():
                 world.set_pod(change.uid, change)
                 world.counted.on_event(GivenBack(change))
@@ -78,7 +83,9 @@ def test_number_is_that_of_a_look_at_all_pods(happened: list[Pod | Claim | tuple
                 world.set_pod(f"uid-{name}", None)
             case (_, name):
                 world.set_claim(("default", name), None)
-        assert len(world.counted) == world.number()
+    counted = sum(uid in world.counted for uid in world.pods)
+    assert counted == len(world.counted) == world.number()
     for uid in list(world.pods):
         world.set_pod(uid, None)
-    assert (len(world.counted), world.counted._placed, world.counted._users) == (0, {}, {})
+    assert (world.counted._placed, world.counted._users, world.counted._not_looked_at) == ({}, {}, set())
+    assert len(world.counted) == 0

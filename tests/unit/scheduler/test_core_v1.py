@@ -5,7 +5,8 @@ import pytest
 
 from allocator.model import Requirement, Taint, Term, Toleration
 from scheduler.core_v1.node import decode_node
-from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, SpecRead, _decoded, decode_pod
+from scheduler.core_v1.object_fields import MOST_CHARACTERS, MOST_ENTRIES, SpecRead
+from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, _decoded, decode_pod
 from scheduler.core_v1.pod_status import Condition
 from scheduler.core_v1.resources import HostPort
 from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
@@ -398,9 +399,9 @@ def test_the_raw_object_is_kept_only_where_it_is_wanted() -> None:
 def test_a_long_spec_is_decoded_once_for_as_long_as_its_pod_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[SpecRead] = []
 
-    def decode(spec: SpecRead, validate: bool) -> Pod | None:  # noqa: FBT001 - as it is called
+    def decode(spec: SpecRead, namespace: str, validate: bool) -> Pod | None:  # noqa: FBT001 - as it is called
         decoded.append(spec)
-        return _decoded(spec, validate)
+        return _decoded(spec, namespace, validate)
 
     monkeypatch.setattr("scheduler.core_v1.pod._decoded", decode)
     terms = [{"matchExpressions": [{"key": f"k{number}", "operator": "Exists"}]} for number in range(500)]
@@ -422,6 +423,66 @@ def test_long_specs_that_differ_in_one_character_are_different() -> None:
     assert first is not None
     assert second is not None
     assert first.affinity != second.affinity
+
+
+def naming(number: int) -> Json:
+    """Terms of about so many characters."""
+    return affine_to(
+        *({"matchExpressions": [{"key": f"{'k' * 60}", "operator": "Exists"}]} for _ in range(number // 120))
+    )
+
+
+def test_a_pod_that_says_more_than_is_looked_at_names_the_field_and_is_read_without_it() -> None:
+    requests = [requesting("a", requests={"cpu": "2"})]
+    pod = pod_of(a_pod("p", affinity=naming(1_200_000), containers=requests, nodeSelector={"zone": "a"}))
+    assert pod.excess == (
+        "its spec has 1,190,232 characters that decide where it runs, 1,190,093 of these in spec.affinity; "
+        "at most 65,536 are looked at"
+    )
+    assert (pod.affinity, pod.node_selector) == (None, {"zone": "a"})
+    assert [one.requests["cpu"].text for one in pod.containers] == ["2"]
+
+
+def test_a_pod_that_says_as_much_as_is_looked_at_is_read_as_it_is() -> None:
+    raw = a_pod("p", schedulerName="x", affinity=naming(60_000))
+    spare = MOST_CHARACTERS - len(str({"containers": [{"name": "c"}], **raw["spec"]}))
+    raw["spec"]["schedulerName"] = "x" * spare
+    assert pod_of(raw).excess == ""
+    raw["spec"]["schedulerName"] += "x" * 100
+    assert "characters" in pod_of(raw).excess
+
+
+@pytest.mark.parametrize("name", ["resourceClaims", "volumes"])
+def test_a_pod_with_more_entries_than_are_looked_at_names_the_list_and_is_read_without_it(name: str) -> None:
+    def pod_with(number: int, **spec: Any) -> Pod:
+        raw = a_pod("p", **spec)
+        raw["spec"][name] = [
+            {"name": f"c{one}", "resourceClaimName": "c"}
+            if name == "resourceClaims"
+            else {"name": f"v{one}", "persistentVolumeClaim": {"claimName": "v"}}
+            for one in range(number)
+        ]
+        return pod_of(raw)
+
+    most = pod_with(MOST_ENTRIES)
+    assert (most.excess, len(most.claims) + len(most.volumes.claims)) == ("", MOST_ENTRIES)
+    more = pod_with(MOST_ENTRIES + 1)
+    assert more.excess == f"spec.{name} has 513 entries; at most 512 are looked at"
+    assert (more.claims, more.volumes.claims) == ((), ())
+    bound = pod_with(MOST_ENTRIES + 1, nodeName="node-0")
+    assert (bound.excess, len(bound.claims) + len(bound.volumes.claims)) == (more.excess, MOST_ENTRIES + 1)
+
+
+def test_containers_may_use_claims_of_a_list_that_is_not_read() -> None:
+    entries = [{"name": f"c{one}", "resourceClaimName": "c"} for one in range(MOST_ENTRIES + 1)]
+    container = {"name": "a", "resources": {"claims": [{"name": "c7"}]}}
+    assert pod_of(a_pod("p", resourceClaims=entries, containers=[container])).excess
+
+
+def test_of_a_pod_that_has_a_node_all_counts_for_the_others_there() -> None:
+    pod = pod_of(a_pod("p", affinity=naming(100_000), nodeName="node-0"))
+    assert pod.excess
+    assert pod.affinity is not None
 
 
 def resized(conditions: list[Json] | None = None, **status: Any) -> Json:

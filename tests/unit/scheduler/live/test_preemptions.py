@@ -20,11 +20,11 @@ from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.time_limits import MOST_S, DecisionTimeLimit
 from scheduler.live.endings import summary, with_text
-from scheduler.live.preemptions import SPARED, NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
+from scheduler.live.preemptions import SPARED, NothingToWin, PlaceToWin, Preemptions, PreemptionTerms, _Kept
 from scheduler.live.program import Scheduler
 from scheduler.plugins.plugin import Refusal
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
-from scheduler.preemption.records import RecordState
+from scheduler.preemption.records import PreemptionRecord, RecordState
 from scheduler.preemption.victims import Unit
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Configuration, load
@@ -196,11 +196,11 @@ def test_victim_that_was_cancelled_before_it_was_bound_is_gone_although_it_is_th
     room.cluster.written(HELD.uid, 3)
     room.cluster.set_claim(watched(HELD, users=[VICTIM]), 3)
     room.preempt()
-    told = [(room.state.value, room.preemptions.status(URGENT.uid))]
+    told = [(room.state.value, room.preemptions.status(URGENT.uid, room.preemptions.states()))]
     steps: list[Callable[[], None]] = [partial(room.cluster.unreserve, VICTIM.uid), partial(room.claim_is_released, 4)]
     for step in steps:
         step()
-        told.append((room.state.value, room.preemptions.status(URGENT.uid)))
+        told.append((room.state.value, room.preemptions.status(URGENT.uid, room.preemptions.states())))
     assert told == [
         ("evicting", f"waiting for 1 of 1 preempted pod to end on node {NODE}"),
         ("releasing", f"waiting for claims of 1 preempted pod to be deallocated on node {NODE}"),
@@ -322,6 +322,20 @@ CLAIMS_LOST: dict[str, Callable[[Cluster], None]] = {
     "another of its name": lambda cluster: cluster.set_claim(watched(replace(OWN, uid="another")), 2),
 }
 """What may become of the claim for which a pod has won devices."""
+
+
+def test_records_with_many_claims_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.live.preemptions.MOST_CLAIMS", 4)
+    room = Room()
+    for number in range(5):
+        pod = a_user(f"pod-{number}", "gone")
+        room.preemptions._records.set(PreemptionRecord(pod, "node-0", (a_claim(name="gone"),)))
+        room.preemptions._kept[pod.uid] = _Kept()
+    left = []
+    while room.preemptions.records:
+        room.preemptions.end_hopeless(0.0)
+        left.append(len(room.preemptions.records))
+    assert left == [3, 1, 0]
 
 
 @pytest.mark.parametrize("fate", CLAIMS_LOST)
