@@ -310,17 +310,18 @@ _MOST_AMOUNT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Ordered:
-    """The sizes of a class that there are, the smallest first, and where.
-
-    reached: by size the nodes that have so much or more. numbers, ranks, amounts: for each node of each object, by
-    namespace and name of the object: the place of the size, and how many bytes are free.
-    """
+    """What objects of a class say: once for each node of each object, in the order of namespace and name."""
 
     sizes: Sequence[int] = ()
+    """Those that there are, the smallest first."""
     reached: Sequence[Mask] = ()
+    """By size the nodes that have so much or more."""
     numbers: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    """Of the nodes."""
     ranks: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    """The place of the size among the sizes."""
     amounts: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    """How many bytes are free."""
 
     def roomy(self, size: int) -> Mask:
         """The nodes that have so much."""
@@ -329,11 +330,11 @@ class _Ordered:
 
     def free(self, size: int, nodes: int) -> Numbers:
         """By node number, of so many, what is free where there is so much, by the first object. NO_AMOUNT elsewhere."""
-        found = np.full(nodes, NO_AMOUNT, np.int64)
+        amounts = np.full(nodes, NO_AMOUNT, np.int64)
         sufficient = self.ranks >= bisect_left(self.sizes, size)
         numbers, first = np.unique(self.numbers[sufficient], return_index=True)
-        found[numbers] = self.amounts[sufficient][first]
-        return found
+        amounts[numbers] = self.amounts[sufficient][first]
+        return amounts
 
 
 class _OfObject(NamedTuple):
@@ -411,8 +412,8 @@ class StorageCapacities:
         for key in known.objects.keys() - known.found.keys():
             known.found[key] = self._found(known.objects[key])
         by_size: dict[int, Mask] = {}
-        for one in known.found.values():
-            by_size[one.largest] = by_size.get(one.largest, 0) | one.nodes
+        for largest, nodes, _, _ in known.found.values():
+            by_size[largest] = by_size.get(largest, 0) | nodes
         sizes = sorted(by_size)
         reached = list(accumulate((by_size[size] for size in reversed(sizes)), or_))[::-1]
         rank_of = {size: rank for rank, size in enumerate(sizes)}
