@@ -210,6 +210,9 @@ class Release:
     extenders_add_victims: bool
     """kube-scheduler asks an extender also about nodes where nobody has to go for what it looks at itself."""
 
+    knows_node_resources: bool
+    """Of its node a device is, and needs, only CPU, memory and huge pages; before, whatever is no extended resource."""
+
     bounds_amounts_and_names: bool
     """The API server bounds amounts and names of capacities, numbers in versions, and a device's node selector."""
 
@@ -267,6 +270,7 @@ V1_38: Final = Release(
     reports_victims=True,
     empty_budgets_select=True,
     extenders_add_victims=True,
+    knows_node_resources=True,
     bounds_amounts_and_names=True,
 )
 V1_37: Final = replace(
@@ -314,6 +318,7 @@ V1_36: Final = replace(
     counts_image_volumes=False,
     names_node_first=False,
     steps_are_positive=False,
+    knows_node_resources=False,
     evicts_for_extended_resources=False,
     reports_victims=False,
 )

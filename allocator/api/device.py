@@ -54,10 +54,12 @@ def check_node_allocatable(
         at = f"{path}[{step_text(name)}]"
         if "/" in name and "kubernetes.io/" not in name:
             findings.error(path, name, "must be a node's own resource such as cpu or memory, not an extended one")
-        mapping = fields.get("mapping")
+        mapping, overhead = fields.get("mapping"), fields.get("overhead")
         if mapping is not None:
             _check_mapping(mapping, capacities, f"{at}.mapping", findings)
-        elif fields.get("overhead") is None and not findings.is_uncertain(at):
+        if overhead is not None:
+            _check_overhead(overhead, f"{at}.overhead", findings)
+        elif mapping is None and not findings.is_uncertain(at):
             findings.required(at, "must have a mapping or an overhead")
 
 
@@ -69,6 +71,18 @@ def _check_mapping(fields: MappingFields, capacities: Container[str], path: str,
         findings.error(path, None, "must set capacityKey and capacityMultiplier together")
     if key is not None and key not in capacities:
         findings.error(f"{path}.capacityKey", key, "must be the name of a capacity of the device")
+    for name, amount in (("capacityMultiplier", multiplier), ("deviceMultiplier", fields.get("deviceMultiplier"))):
+        if amount is not None and amount.sign <= 0:
+            findings.error(f"{path}.{name}", amount.text, "must be positive")
+
+
+def _check_overhead(fields: OverheadFields, path: str, findings: Findings) -> None:
+    amounts = {"perPod": fields.get("perPod"), "perContainer": fields.get("perContainer")}
+    if all(amount is None for amount in amounts.values()) and not findings.is_uncertain(path):
+        findings.required(path, "must have perPod or perContainer")
+    for name, amount in amounts.items():
+        if amount is not None and amount.sign < 0:
+            findings.error(f"{path}.{name}", amount.text, "must not be negative")
 
 
 # Taints of devices, and the tolerations of requests and results.

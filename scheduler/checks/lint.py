@@ -68,7 +68,7 @@ Problem = tuple[str, str]
 
 def beyond_limits(manifests: Manifests) -> Iterator[Observation]:
     """What the release refuses that others store."""
-    for subject, field, message in _of_policies(manifests):
+    for subject, field, message in (*_of_policies(manifests), *_of_node_resources(manifests)):
         yield Observation(subject, f"{field}: {message} in Kubernetes {manifests.features.release.name}", field)
     if not manifests.features.release.bounds_amounts_and_names:
         return
@@ -85,6 +85,15 @@ def _of_policies(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:
                 at = f"spec.devices[{number}].capacity[{step_text(name)}].requestPolicy"
                 for field, amount, message in policy_problems(policy, device.capacity[name], rules):
                     yield ObjectName("ResourceSlice", slice_.name), f"{at}.{field}", f'{message} (got "{amount.text}")'
+
+
+def _of_node_resources(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:
+    for slice_ in manifests.inventory.slices if manifests.features.release.knows_node_resources else ():
+        for number, device in enumerate(slice_.devices):
+            for resource in device.node_allocatable:
+                if resource not in ("cpu", "memory") and not resource.startswith("hugepages-"):
+                    at = f"spec.devices[{number}].nodeAllocatableResources[{step_text(resource)}]"
+                    yield ObjectName("ResourceSlice", slice_.name), at, "must be cpu, memory or hugepages-..."
 
 
 def _of_devices(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:

@@ -369,7 +369,29 @@ def test_two_devices_or_counter_sets_of_one_name_are_refused() -> None:
         ({"bindingConditions": ["a"], "bindingFailureConditions": ["b", "b"]}, "bindingFailureConditions[1]"),
         ({"bindingConditions": ["a"], "bindingFailureConditions": ["a"]}, "bindingFailureConditions[0]"),
         ({"bindingConditions": ["-"], "bindingFailureConditions": ["b"]}, "bindingConditions[0]"),
-        ({"nodeAllocatableResources": {"example.com/a": {"overhead": {}}}}, "nodeAllocatableResources"),
+        ({"nodeAllocatableResources": {"example.com/a": {"overhead": {"perPod": "1"}}}}, "nodeAllocatableResources"),
+        ({"nodeAllocatableResources": {"cpu": {"overhead": {}}}}, "nodeAllocatableResources[cpu].overhead"),
+        *(
+            (
+                {"nodeAllocatableResources": {"cpu": {"overhead": {name: "-1"}}}},
+                f"nodeAllocatableResources[cpu].overhead.{name}",
+            )
+            for name in ("perPod", "perContainer")
+        ),
+        *(
+            (
+                {"nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": amount}}}},
+                "nodeAllocatableResources[cpu].mapping.deviceMultiplier",
+            )
+            for amount in ("0", "-1")
+        ),
+        (
+            {
+                "capacity": {"m": {"value": "1"}},
+                "nodeAllocatableResources": {"cpu": {"mapping": {"capacityKey": "m", "capacityMultiplier": "0"}}},
+            },
+            "nodeAllocatableResources[cpu].mapping.capacityMultiplier",
+        ),
         ({"nodeAllocatableResources": {"cpu": {}}}, "nodeAllocatableResources[cpu]"),
         ({"nodeAllocatableResources": {"cpu": {"mapping": {}}}}, "nodeAllocatableResources[cpu].mapping"),
         (

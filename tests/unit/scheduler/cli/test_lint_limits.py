@@ -143,3 +143,22 @@ def test_what_1_38_refuses_is_an_error_in_it_and_not_before(raw: Json, fields: S
 @pytest.mark.parametrize("raw", STORED)
 def test_what_is_at_a_limit_is_no_error(raw: Json) -> None:
     assert refused(raw, "1.38") == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "is_known"),
+    [
+        ("cpu", True),
+        ("memory", True),
+        ("hugepages-2Mi", True),
+        ("ephemeral-storage", False),
+        ("kubernetes.io/x", False),
+    ],
+)
+def test_devices_are_of_their_node_what_the_release_knows(resource: str, is_known: bool) -> None:  # noqa: FBT001
+    raw = having(nodeAllocatableResources={resource: {"overhead": {"perPod": "1"}}})
+    field = f"{DEVICE}.nodeAllocatableResources[{resource}]"
+    for release in ("1.37", "1.38"):
+        message = f"{field}: must be cpu, memory or hugepages-... in Kubernetes {release}"
+        assert refused(raw, release) == ([] if is_known else [(field, message)])
+    assert refused(raw, "1.36") == []
