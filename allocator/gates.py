@@ -213,6 +213,9 @@ class Release:
     knows_node_resources: bool
     """Of its node a device is, and needs, only CPU, memory and huge pages; before, whatever is no extended resource."""
 
+    knows_whole_gangs_alone: bool
+    """A group is evicted whole only where it is placed whole."""
+
     bounds_amounts_and_names: bool
     """The API server bounds amounts and names of capacities, numbers in versions, and a device's node selector."""
 
@@ -271,6 +274,7 @@ V1_38: Final = Release(
     empty_budgets_select=True,
     extenders_add_victims=True,
     knows_node_resources=True,
+    knows_whole_gangs_alone=True,
     bounds_amounts_and_names=True,
 )
 V1_37: Final = replace(
@@ -297,6 +301,7 @@ V1_37: Final = replace(
     empty_effect_tolerates_eviction=False,
     empty_budgets_select=False,
     extenders_add_victims=False,
+    knows_whole_gangs_alone=False,
     bounds_amounts_and_names=False,
 )
 V1_36: Final = replace(

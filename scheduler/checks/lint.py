@@ -51,7 +51,7 @@ from scheduler.checks.lint_devices import (
 )
 from scheduler.checks.manifests import Manifests, WaitingClaim, alternatives_of
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.pod_group import SERVED, CompositePodGroup, PodGroup
+from scheduler.core_v1.pod_group import SERVED, AnyPodGroup, CompositePodGroup, PodGroup
 from scheduler.input.documents import FindingReason
 from scheduler.pod_groups.group import tree_of
 from scheduler.state.pod_groups import PodGroupIndex, index_of
@@ -70,6 +70,8 @@ def beyond_limits(manifests: Manifests) -> Iterator[Observation]:
     """What the release refuses that others store."""
     for subject, field, message in (*_of_policies(manifests), *_of_node_resources(manifests)):
         yield Observation(subject, f"{field}: {message} in Kubernetes {manifests.features.release.name}", field)
+    for subject, field, message in _of_groups(manifests):
+        yield Observation(subject, f"{field}: {message}", field)
     if not manifests.features.release.bounds_amounts_and_names:
         return
     release = manifests.features.release.name
@@ -94,6 +96,19 @@ def _of_node_resources(manifests: Manifests) -> Iterator[tuple[ObjectName, str, 
                 if resource not in ("cpu", "memory") and not resource.startswith("hugepages-"):
                     at = f"spec.devices[{number}].nodeAllocatableResources[{step_text(resource)}]"
                     yield ObjectName("ResourceSlice", slice_.name), at, "must be cpu, memory or hugepages-..."
+
+
+def _of_groups(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:
+    groups: list[AnyPodGroup] = [*manifests.inventory.of(CompositePodGroup), *manifests.inventory.of(PodGroup)]
+    for group in groups:
+        subject = ObjectName(type(group).__name__, group.name, group.namespace)
+        if not group.workload and isinstance(group, CompositePodGroup):
+            yield subject, "spec.workloadRef", "is required"
+        elif not group.workload and group.parent:
+            yield subject, "spec.workloadRef", "is required beside parentCompositePodGroupName"
+        if group.goes_whole and group.minimum is None and manifests.features.release.knows_whole_gangs_alone:
+            message = "must not be all without the policy gang, since Kubernetes 1.38"
+            yield subject, "spec.disruptionMode", message
 
 
 def _of_devices(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:

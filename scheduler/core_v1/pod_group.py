@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import TypedDict
 
+from allocator.api import names
 from allocator.api.findings import FieldError, Findings, UnknownField
 from allocator.api.schema import Reader, advice_on_place
 from allocator.api.schema import typed as typed_dict
@@ -18,6 +19,7 @@ from scheduler.core_v1.object_fields import (
     Int32,
     ObjectFields,
     metadata_errors,
+    name_error,
     typed,
 )
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, ClaimEntryFields, PodClaim, claim_entry_errors
@@ -42,6 +44,11 @@ MOST_CLAIMS = 4
 
 ALL_TOGETHER = "PodGroup"
 """disruptionMode of v1alpha2 for a group that is evicted whole."""
+
+_EACH_ALONE = "Pod"
+"""The other one."""
+
+_PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +195,7 @@ def decode_pod_group(
         errors := (
             *metadata_errors(metadata),
             *_policy_errors(spec, minimum, "minCount"),
+            *_rest_errors(spec),
             *_claim_errors(spec.resourceClaims or ()),
         )
     ):
@@ -232,7 +240,9 @@ def decode_composite_pod_group(
     metadata, spec = fields.metadata, fields.spec
     gang = spec.schedulingPolicy.gang
     minimum = None if gang is None else gang.minGroupCount or 0
-    if validate and (errors := (*metadata_errors(metadata), *_policy_errors(spec, minimum, "minGroupCount"))):
+    if validate and (
+        errors := (*metadata_errors(metadata), *_policy_errors(spec, minimum, "minGroupCount"), *_rest_errors(spec))
+    ):
         return None, errors
     return CompositePodGroup(
         metadata.namespace or DEFAULT_NAMESPACE,
@@ -262,6 +272,34 @@ def _policy_errors(spec: _PodGroupSpecFields, minimum: int | None, name: str) ->
         yield FieldError("spec.schedulingPolicy", None, "needs exactly one of basic and gang")
     elif minimum is not None and minimum < 1:
         yield FieldError(f"spec.schedulingPolicy.gang.{name}", minimum, "must be at least 1")
+
+
+def _rest_errors(spec: _PodGroupSpecFields) -> Iterator[FieldError]:
+    """What every version that has the field refuses of it."""
+    topology = (spec.schedulingConstraints.topology if spec.schedulingConstraints else None) or ()
+    if len(topology) > 1:
+        yield FieldError("spec.schedulingConstraints.topology", len(topology), "must not have more than one entry")
+    for place, constraint in enumerate(topology):
+        yield from name_error(f"spec.schedulingConstraints.topology[{place}].key", constraint.key, names.label_key)
+    if spec.workloadRef:
+        yield from name_error("spec.workloadRef.workloadName", spec.workloadRef.workloadName, names.long_name)
+        yield from name_error("spec.workloadRef.templateName", spec.workloadRef.templateName or "", names.short_name)
+    if spec.parentCompositePodGroupName is not None:
+        yield from name_error("spec.parentCompositePodGroupName", spec.parentCompositePodGroupName, names.long_name)
+    if spec.priorityClassName:
+        yield from name_error("spec.priorityClassName", spec.priorityClassName, names.long_name)
+    if spec.preemptionPolicy not in (None, *_PREEMPTION_POLICIES):
+        message = f"must be one of {', '.join(_PREEMPTION_POLICIES)}"
+        yield FieldError("spec.preemptionPolicy", spec.preemptionPolicy, message)
+    if (mode := spec.disruptionMode) is not None and not _is_mode(mode):
+        yield FieldError("spec.disruptionMode", mode, "must have exactly one of single and all")
+
+
+def _is_mode(mode: object) -> bool:
+    """A word of v1alpha2, or an object with one field."""
+    if isinstance(mode, dict):
+        return len([name for name in ("single", "all") if mode.get(name) is not None]) == 1
+    return mode in (ALL_TOGETHER, _EACH_ALONE)
 
 
 def _workload_of(spec: _PodGroupSpecFields) -> _WorkloadTemplateFields:

@@ -554,7 +554,8 @@ def test_a_version_of_a_group_that_the_release_does_not_serve_is_an_error(
     kind: str, version: str, release: str, refusal: str
 ) -> None:
     policy = {"gang": {"minCount" if kind == "PodGroup" else "minGroupCount": 1}}
-    group = {**an_object(f"scheduling.k8s.io/{version}", kind, "g", "ml"), "spec": {"schedulingPolicy": policy}}
+    spec = {"schedulingPolicy": policy, "workloadRef": {"workloadName": "w", "templateName": "t"}}
+    group = {**an_object(f"scheduling.k8s.io/{version}", kind, "g", "ml"), "spec": spec}
     refused = [
         one[3]
         for one in found([group, asking("true")], "--kubernetes", release)
@@ -968,13 +969,38 @@ def test_rows_name_request_and_selector() -> None:
 
 
 def a_tree(groups: int, **of_groups: Any) -> list[Json]:
-    gang = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": "llm", **of_groups}
-    root = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
+    by = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
+    gang = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": "llm", **by, **of_groups}
+    root = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}, **by}
     version = "scheduling.k8s.io/v1beta1"
     return [
         {**an_object(version, "CompositePodGroup", "llm", "ml"), "spec": root},
         *({**an_object(version, "PodGroup", f"g{number}", "ml"), "spec": gang} for number in range(groups)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "field", "message"),
+    [
+        ("CompositePodGroup", {}, "spec.workloadRef", "spec.workloadRef: is required"),
+        (
+            "PodGroup",
+            {"parentCompositePodGroupName": "llm"},
+            "spec.workloadRef",
+            "spec.workloadRef: is required beside parentCompositePodGroupName",
+        ),
+        (
+            "PodGroup",
+            {"disruptionMode": {"all": {}}},
+            "spec.disruptionMode",
+            "spec.disruptionMode: must not be all without the policy gang, since Kubernetes 1.38",
+        ),
+    ],
+)
+def test_what_a_group_lacks_is_found(kind: str, fields: Json, field: str, message: str) -> None:
+    spec = {"schedulingPolicy": {"basic": {}}, **fields}
+    raw = {**an_object("scheduling.k8s.io/v1beta1", kind, "g", "ml"), "spec": spec}
+    assert ("invalid-object", f"{kind}/ml/g", field, message) in found([raw], *LATEST)
 
 
 def test_tree_of_groups_that_is_always_refused_is_found() -> None:
@@ -990,7 +1016,8 @@ def test_tree_of_groups_that_is_always_refused_is_found() -> None:
 @pytest.mark.parametrize("length", [1, 2, 4, 5, 9])
 def test_circle_of_groups_is_found_once_however_long_it_is(length: int) -> None:
     def in_circle(number: int, parent: int) -> Json:
-        spec = {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": f"g{parent}"}
+        by = {"workloadName": "w", "templateName": "t"}
+        spec = {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": f"g{parent}", "workloadRef": by}
         return {**an_object("scheduling.k8s.io/v1beta1", "CompositePodGroup", f"g{number}", "ml"), "spec": spec}
 
     circle = [in_circle(number, (number + 1) % length) for number in range(length)]

@@ -1,10 +1,12 @@
 """Which pods are one group, how many of them have to be placed at once, and what is wrong with what says so."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from allocator.api.findings import FieldError
 from scheduler.core_v1.group_terms import (
     DISTINCT,
     GROUP,
@@ -125,6 +127,38 @@ def test_workload_of_a_group_is_read_in_every_version(by: dict[str, Any], expect
 
 
 @pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"workloadRef": {"templateName": "t"}}, "spec.workloadRef.workloadName: is required"),
+        ({"workloadRef": {"workloadName": "w"}}, "spec.workloadRef.templateName: is required"),
+        (
+            {"schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}},
+            "spec.schedulingConstraints.topology: must not have more than one entry (got 2)",
+        ),
+        (
+            {"disruptionMode": {}},
+            "spec.disruptionMode: must have exactly one of single and all (got an object of 0 fields)",
+        ),
+        ({"disruptionMode": 7}, "spec.disruptionMode: must have exactly one of single and all (got 7)"),
+        (
+            {"preemptionPolicy": "Always"},
+            'spec.preemptionPolicy: must be one of Never, PreemptLowerPriority (got "Always")',
+        ),
+    ],
+)
+@pytest.mark.parametrize("decode", [decode_pod_group, decode_composite_pod_group])
+def test_fields_that_every_version_refuses_are_errors(
+    decode: Callable[[Mapping[str, object]], tuple[object, tuple[FieldError, ...]]],
+    fields: dict[str, Any],
+    message: str,
+) -> None:
+    spec = {"schedulingPolicy": {"basic": {}}, **fields}
+    value, errors = decode({"metadata": {"name": "g"}, "spec": spec})
+    assert value is None
+    assert [str(error) for error in errors] == [message]
+
+
+@pytest.mark.parametrize(
     ("policy", "message"),
     [
         ({}, "spec.schedulingPolicy: needs exactly one of basic and gang"),
@@ -218,7 +252,7 @@ def test_group_of_groups_waits_for_its_objects_and_for_enough_groups_with_enough
     assert only_group(of("a", 2), *objects).held == text
 
 
-ROOT = composite("all", workloadRef={"workloadName": "w"})
+ROOT = composite("all", workloadRef={"workloadName": "w", "templateName": "t"})
 
 
 @pytest.mark.parametrize(
@@ -226,7 +260,7 @@ ROOT = composite("all", workloadRef={"workloadName": "w"})
     [
         ([composite("all"), child("a", priority=5)], "all pod groups in a hierarchy should have the same priority"),
         (
-            [ROOT, child("a", workloadRef={"workloadName": "x"})],
+            [ROOT, child("a", workloadRef={"workloadName": "x", "templateName": "t"})],
             "PodGroup default/a: pod group workload does not match",
         ),
         ([composite("all"), child("a", preemptionPolicy="Never")], "should have the same preemption policy: PodGroup"),
