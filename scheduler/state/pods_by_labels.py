@@ -1,7 +1,8 @@
 """Pods on nodes by their labels: how many a selector matches, and what their terms mean for the pod being decided.
 
 Pods with the same namespace and labels are counted together. An answer is an array by node number, or by topology
-domain, which is updated when a pod is added or removed, so pods of one workload find it ready. For pods that are alike
+domain, so pods of one workload find it ready; it follows the pods that have come and gone when it is asked for again:
+what a pod costs is not for those to say who have asked about others. For pods that are alike
 to affinity and anti-affinity terms, what the terms that match them add up to is kept by topology key, and follows the
 pods that come and go. So a decision costs a few array operations for each label key of nodes, however many terms there
 are: one pod has room for thousands, and they concern pods of all namespaces.
@@ -9,7 +10,7 @@ Source: kube-scheduler's plugin InterPodAffinity.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar
@@ -35,8 +36,14 @@ from scheduler.state.masks import Numbers, mask_of
 MOST_QUESTIONS = 256
 """Answers that are kept; beyond, the least recently used one is forgotten."""
 
+FEWEST_CHANGES = 1 << 12
+"""Changes of pods, or of terms, that are kept; more if more are there, so that they take no longer than a recount."""
+
 MOST_SUMS = 8
 """Sets of domains for which an answer keeps its sums; beyond, the oldest one is forgotten."""
+
+MOST_KNOWN = 64
+"""Kinds of pods for which an answer knows whether it counts them; beyond, it forgets all of them."""
 
 MOST_WORDS = 1 << 18
 """Words of the questions whose answers are kept, and of the labels of kinds of pods: one pod has room for thousands."""
@@ -112,11 +119,25 @@ class SelectedPods:
 
 
 @dataclass(slots=True, eq=False)
+class _PodsOnNodes:
+    """Pods with the same labels, by node number."""
+
+    key: _LabelsKey
+    pods: PodLabels
+    on_nodes: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass(slots=True, eq=False)
 class _KeptCount:
-    """on_nodes: by node number. sums: over the domains that were asked for, the oldest first."""
+    """on_nodes: by node number. seen: how many changes are counted. sums: of some sets of domains, the oldest first.
+
+    known: of some kinds of pods, whether they are counted.
+    """
 
     question: Question
     on_nodes: Numbers
+    seen: int
+    known: dict[_LabelsKey, bool] = field(default_factory=dict)
     sums: list[DomainSums] = field(default_factory=list)
 
     def add(self, number: int, count: int) -> None:
@@ -133,16 +154,6 @@ class _KeptCount:
         return self.sums[-1].by_domain
 
 
-@dataclass(slots=True, eq=False)
-class _PodsOnNodes:
-    """Pods with the same labels, by node number. answers: those that count them, of all kept ones as of a version."""
-
-    pods: PodLabels
-    on_nodes: Counter[int] = field(default_factory=Counter)
-    answers: Sequence[_KeptCount] = ()
-    version: int = -1
-
-
 class PodCounts:
     """The pods on nodes, by labels. namespaces: the labels of each by its name, as they are at any time.
 
@@ -154,7 +165,7 @@ class PodCounts:
         self._look = look
         self._alike: dict[_LabelsKey, _PodsOnNodes] = {}
         self._size = size
-        self._version = 0
+        self._changes: Journal[tuple[_PodsOnNodes, int, int]] = Journal()
         self._answers = _no_answers()
 
     def add(self, number: int, pods: PodLabels) -> None:
@@ -173,12 +184,12 @@ class PodCounts:
     def forget_answers(self) -> None:
         """Work all out again: the labels of a namespace have changed, which terms may look at."""
         self._answers = _no_answers()
-        self._version += 1
+        self._changes = Journal()
 
     def on_nodes(self, question: Question) -> Numbers:
-        """How many there are, by node number. The array changes with the next pod, and is not to be written to.
+        """How many there are, by node number. The array is not to be written to, and holds until pods come or go.
 
-        Cost: O(different labels of pods), when it is asked for first.
+        Cost: O(different labels of pods), when it is asked for first; O(pods that have come and gone) from then on.
         """
         return self._of(question).on_nodes
 
@@ -190,7 +201,17 @@ class PodCounts:
         return self._of(question).in_domains(domains)
 
     def _of(self, question: Question) -> _KeptCount:
-        return self._answers.get(question, question.words, lambda: self._answer(question))
+        answer = self._answers.get(question, question.words, lambda: self._answer(question))
+        unseen = self._changes.since(answer.seen)
+        if unseen is None:
+            counted = self._answer(question)
+            answer.on_nodes, answer.seen, answer.sums = counted.on_nodes, counted.seen, []
+            return answer
+        for alike, number, sign in unseen:
+            if self._counts(answer, alike):
+                answer.add(number, sign)
+            answer.seen += 1
+        return answer
 
     def _answer(self, question: Question) -> _KeptCount:
         counts = np.zeros(self._size, np.int64)
@@ -199,29 +220,30 @@ class PodCounts:
             if question.counts(alike.pods, self._namespaces.get(alike.pods.namespace, {})):
                 for number, count in alike.on_nodes.items():
                     counts[number] += count
-        self._version += 1  # another answer may have been forgotten for it
-        return _KeptCount(question, counts)
+        return _KeptCount(question, counts, self._changes.now)
+
+    def _counts(self, answer: _KeptCount, alike: _PodsOnNodes) -> bool:
+        is_counted = answer.known.get(alike.key)
+        if is_counted is None:
+            self._look()
+            is_counted = answer.question.counts(alike.pods, self._namespaces.get(alike.pods.namespace, {}))
+            if len(answer.known) >= MOST_KNOWN:
+                answer.known.clear()
+            answer.known[alike.key] = is_counted
+        return is_counted
 
     def _count(self, number: int, pods: PodLabels, sign: int) -> None:
         key = pods.key
         alike = self._alike.get(key)
         if alike is None:
-            alike = self._alike[key] = _PodsOnNodes(pods)
+            alike = self._alike[key] = _PodsOnNodes(key, pods)
         alike.on_nodes[number] += sign
         if not alike.on_nodes[number]:
             del alike.on_nodes[number]
             if not alike.on_nodes:
                 del self._alike[key]
-        for answer in self._answers_counting(alike):
-            answer.add(number, sign)
-
-    def _answers_counting(self, alike: _PodsOnNodes) -> Sequence[_KeptCount]:
-        """Cost: O(answers), where one has come or gone since such a pod was counted."""
-        if alike.version != self._version:
-            labels = self._namespaces.get(alike.pods.namespace, {})
-            alike.answers = [one for one in self._answers.values() if one.question.counts(alike.pods, labels)]
-            alike.version = self._version
-        return alike.answers
+        if self._answers:
+            self._changes.add((alike, number, sign), max(2 * len(self._alike), FEWEST_CHANGES))
 
 
 def _no_answers() -> LruCache[Question, _KeptCount]:
@@ -238,9 +260,6 @@ MOST_LABELLINGS = 256
 
 MOST_ADDED = 1 << 21
 """After so many additions for all kinds they are forgotten, and counted again when they are asked about: 200 MiB."""
-
-FEWEST_CHANGES = 1 << 12
-"""Changes of terms that are kept; more if more are held, so that changes never take longer than a recount."""
 
 Term = TypeVar("Term", AffinityTerm, WeightedTerm)
 Counts = Collection[tuple[int, int]]
