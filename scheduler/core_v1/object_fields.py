@@ -210,14 +210,16 @@ _NAMING_OBJECTS = ("resourceClaims", "volumes")
 class SpecRead:
     """The raw spec of a pod, reduced to what is read; equal to another that says the same.
 
-    read, read_of_containers: the names of fields that are read.
+    read, read_of_containers: the names of fields that are read. sizes: how many characters of the text each has.
     """
 
-    __slots__ = ("raw", "text")
+    __slots__ = ("raw", "sizes", "text")
 
     def __init__(self, spec: Mapping[str, object], read: frozenset[str], read_of_containers: frozenset[str]) -> None:
         self.raw = {name: _reduced(name, value, read_of_containers) for name, value in spec.items() if name in read}
-        self.text = _text(self.raw)
+        texts = {name: _text(value) for name, value in self.raw.items()}
+        self.sizes = {name: len(text) for name, text in texts.items()}
+        self.text = str(texts) if all(texts.values()) else ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SpecRead) and self.text == other.text
@@ -235,11 +237,11 @@ def exceeding_fields(spec: Mapping[str, object], read: SpecRead) -> Mapping[str,
     for name in _NAMING_OBJECTS:
         if isinstance(entries := spec.get(name), list) and len(entries) > MOST_ENTRIES:
             exceeding[name] = f"spec.{name} has {len(entries):,} entries; at most {MOST_ENTRIES:,} are looked at"
-    left = number = len(read.text)
+    left = number = sum(read.sizes.values())
     if number <= MOST_CHARACTERS:
         return exceeding
-    weighed = ((name, value) for name, value in read.raw.items() if isinstance(value, list | dict))
-    by_size = sorted(((len(_text(value)), name) for name, value in weighed), reverse=True)
+    weighed = (name for name, value in read.raw.items() if isinstance(value, list | dict))
+    by_size = sorted(((read.sizes[name], name) for name in weighed), reverse=True)
     for size, name in by_size:
         if left > MOST_CHARACTERS:
             exceeding[name] = exceeding.get(name) or (

@@ -164,7 +164,7 @@ class Pod:
     raw: Mapping[str, object] = field(default_factory=dict, compare=False)
     """The object as it came, for output; empty where it was not kept."""
     excess: str = ""
-    """What its spec has more of than is looked at: the pod is not placed then, and without a node has no such field."""
+    """What its spec has more of than is looked at: the pod is not placed then, and is known without such fields."""
     like: "Pod | None" = field(default=None, compare=False, repr=False)
     """What was decoded of its spec, kept for as long as the pod is; None where the spec is short."""
 
@@ -294,6 +294,9 @@ _READ = frozenset(_PodSpecFields.__annotations__) - {"nodeName"} | _READ_RAW
 _READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
 """What is read typed, and what is read as it comes beside it."""
 
+_TAKING = {"containers", "initContainers", "volumes"}
+"""What a pod that has a node takes there, however much it is."""
+
 _REMEMBERED = 1 << 12
 """Specs that are remembered, and characters of those that are."""
 
@@ -325,8 +328,8 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
         return None
     spec = SpecRead(raw_spec, _READ, _READ_OF_CONTAINERS)
     exceeding = exceeding_fields(raw_spec, spec)
-    if exceeding and not raw_spec.get("nodeName"):  # of a pod that has a node all counts for the others there
-        raw_spec = {name: value for name, value in raw_spec.items() if name not in exceeding}
+    if left_out := exceeding.keys() - (_TAKING if raw_spec.get("nodeName") else set()):
+        raw_spec = {name: value for name, value in raw_spec.items() if name not in left_out}
         raw, spec = {**raw, "spec": raw_spec}, SpecRead(raw_spec, _READ, _READ_OF_CONTAINERS)
         validate = False  # fields that are left may refer to one that is not
     fields, _ = typed(_OwnFields, raw)

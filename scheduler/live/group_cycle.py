@@ -499,12 +499,17 @@ class GroupCycle:
         """The claims that have devices for these pods alone, by uid, each with a pod that has it."""
         uids = {pod.uid for pod in waiting}
         kept: dict[str, tuple[Pod, ClaimObject]] = {}
+        users_of: dict[str, frozenset[str] | None] = {}
         for pod in waiting:
             for claim in self._claims_of(pod):
-                if claim.claim.allocation is None or claim.claim.uid in kept:
+                uid = claim.claim.uid
+                if claim.claim.allocation is None or uid in kept:
                     continue
-                users = {one.uid for one in claim.reserved_for}
-                if not users <= uids or (users and pod.uid not in users):
+                if uid not in users_of:
+                    users = frozenset(one.uid for one in claim.reserved_for)
+                    users_of[uid] = users if users <= uids else None
+                own = users_of[uid]
+                if own is None or (own and pod.uid not in own):
                     continue  # before the object is read, which may be large, and shared by all of them
                 if may_be_deallocated(claim.raw, pod.uid, uids):
                     kept[claim.claim.uid] = pod, claim

@@ -416,7 +416,7 @@ class Invariants:
         allocation, node = found.claim.allocation, self._node(pod.node_name)
         if allocation is None:
             return f"it is bound, and claim {found.claim} is not allocated"
-        if all(consumer.uid != pod.uid for consumer in found.reserved_for):
+        if pod.uid not in self._users.get(found.claim.uid, ()):
             return f"it is bound, and claim {found.claim} is not reserved for it"
         if node is not None and allocation.node_selector is not None and not is_reached(allocation.node_selector, node):
             return f"it is bound to node {node.name}, from which claim {found.claim} cannot be reached"

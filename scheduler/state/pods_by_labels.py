@@ -129,16 +129,17 @@ class _PodsOnNodes:
 
 @dataclass(slots=True, eq=False)
 class _KeptCount:
-    """on_nodes: by node number. seen: how many changes are counted. sums: of some sets of domains, the oldest first.
-
-    known: of some kinds of pods, whether they are counted.
-    """
+    """An answer to the question."""
 
     question: Question
     on_nodes: Numbers
+    """By node number."""
     seen: int
+    """How many changes are counted."""
     known: dict[_LabelsKey, bool] = field(default_factory=dict)
+    """Of some kinds of pods, whether they are counted."""
     sums: list[DomainSums] = field(default_factory=list)
+    """Over the domains that were asked for, the oldest first."""
 
     def add(self, number: int, count: int) -> None:
         self.on_nodes[number] += count

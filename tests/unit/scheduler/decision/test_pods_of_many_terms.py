@@ -33,7 +33,7 @@ from tests.unit.scheduler.plugins.raw_pods import (
     rather_near,
 )
 
-MANY = 400
+MANY = 300
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ROOM = amounts(cpu="4", memory="8Gi", pods="10")

@@ -1,6 +1,8 @@
+from dataclasses import dataclass, field
+
 import pytest
 
-from scheduler.core_v1.label_selectors import AffinityTerm, equal_labels
+from scheduler.core_v1.label_selectors import AffinityTerm, Labels, equal_labels
 from scheduler.state.pods_by_labels import MatchingPods, PodCounts, PodLabels, SelectedPods
 
 WEB, DB = {"app": "web"}, {"app": "db"}
@@ -19,13 +21,61 @@ def counts(namespaces: dict[str, dict[str, str]] | None = None) -> PodCounts:
 def test_an_answer_follows_the_pods_that_come_and_go() -> None:
     pods = counts()
     pods.add(0, of(WEB))
-    answer = pods.on_nodes(SELECTED)
-    assert list(answer) == [1, 0, 0]
+    assert list(pods.on_nodes(SELECTED)) == [1, 0, 0]
     pods.add(2, of(WEB))
     pods.add(2, of(WEB))
     pods.add(1, of(DB))
     pods.remove(0, of(WEB))
-    assert list(answer) == list(pods.on_nodes(SELECTED)) == [0, 0, 2]
+    assert list(pods.on_nodes(SELECTED)) == [0, 0, 2]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question that says how often it was held against pods."""
+
+    held: list[PodLabels] = field(default_factory=list, hash=False, compare=False)
+    words: int = 1
+
+    def counts(self, pods: PodLabels, _namespace_labels: Labels) -> bool:
+        self.held.append(pods)
+        return True
+
+
+def test_pods_that_come_and_go_are_held_against_a_question_when_it_is_asked_again() -> None:
+    """What they cost is not for those to say who have asked about others."""
+    pods, asked = counts(), Asked()
+    pods.on_nodes(asked)
+    for number in range(3):
+        for _ in range(100):
+            pods.add(number, of({"name": "promised"}))
+            pods.remove(number, of({"name": "promised"}))
+    pods.add(1, of(WEB))
+    assert asked.held == []
+    assert list(pods.on_nodes(asked)) == [0, 1, 0]
+    assert asked.held == [of({"name": "promised"}), of(WEB)]
+    pods.remove(1, of(WEB))
+    assert list(pods.on_nodes(asked)) == [0, 0, 0]
+    assert len(asked.held) == 2
+
+
+@pytest.mark.parametrize(("most", "known"), [(2, 64), (1 << 12, 1)])
+def test_more_changes_than_are_kept_are_counted_all_the_same(
+    most: int, known: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """known: kinds of pods of which an answer knows whether it counts them."""
+    monkeypatch.setattr("scheduler.state.pods_by_labels.FEWEST_CHANGES", most)
+    monkeypatch.setattr("scheduler.state.pods_by_labels.MOST_KNOWN", known)
+    monkeypatch.setattr("allocator.memo.LEAST_CHANGES", 2)
+    pods = counts()
+    for number in range(3):
+        pods.add(number, of(WEB | {"name": str(number)}))
+        pods.add(number, of(DB))
+        assert list(pods.on_nodes(SELECTED)) == [int(one <= number) for one in range(3)]
+    for number in range(3):
+        pods.remove(number, of(WEB | {"name": str(number)}))
+        for _ in range(5):
+            pods.add(number, of(DB))
+    assert list(pods.on_nodes(SELECTED)) == [0, 0, 0]
 
 
 @pytest.mark.parametrize("pod", [of(DB), of(WEB, "blue"), of(WEB, is_deleting=True)])
