@@ -18,6 +18,9 @@ Key = TypeVar("Key", bound=Hashable)
 ClaimNames = tuple[str, ...]
 """Claims, in order; a claim that holds the same thing twice is listed twice."""
 
+NamedResult = tuple[str, DeviceResult]
+"""What a claim, by its name, has of a device."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shares:
@@ -35,20 +38,29 @@ class Shares:
     def __post_init__(self) -> None:
         object.__setattr__(self, "token", (self.measured > 0, frozenset(self.consumed.items())))
 
-    def plus(self, name: str, result: DeviceResult) -> "Shares":
-        """With one more share."""
-        own = with_name(self.holders.get(result.share_id), name)
-        measured = self.measured + bool(result.consumed_capacity)
-        return Shares({**self.holders, result.share_id: own}, _summed(self.consumed, result, 1), measured)
-
-    def minus(self, name: str, result: DeviceResult) -> "Shares | None":
-        """Without that share; None if it was the last. Raises ValueError if it is not there."""
+    def plus(self, more: Sequence[NamedResult]) -> "Shares":
+        """With these shares as well. Cost: O(shares), however many come."""
         holders = dict(self.holders)
-        own = without_name(holders.pop(result.share_id, ()), name)
-        if own:
-            holders[result.share_id] = own
-        measured = self.measured - bool(result.consumed_capacity)
-        return Shares(holders, _summed(self.consumed, result, -1), measured) if holders else None
+        for name, result in more:
+            holders[result.share_id] = with_name(holders.get(result.share_id), name)
+        return self._changed(holders, more, 1)
+
+    def minus(self, gone: Sequence[NamedResult]) -> "Shares | None":
+        """Without these shares; None if they were the last. Raises ValueError if one is not there. Cost: as `plus`."""
+        holders = dict(self.holders)
+        for name, result in gone:
+            own = without_name(holders.pop(result.share_id, ()), name)
+            if own:
+                holders[result.share_id] = own
+        return self._changed(holders, gone, -1) if holders else None
+
+    def _changed(self, holders: Mapping[str, ClaimNames], changes: Sequence[NamedResult], sign: int) -> "Shares":
+        measured, consumed = self.measured, dict(self.consumed)
+        for _, result in changes:
+            measured += sign * bool(result.consumed_capacity)
+            for name, amount in consumed_by(result).items():
+                _set(consumed, name, consumed.get(name, 0) + sign * amount)
+        return Shares(holders, consumed, measured)
 
 
 @dataclass(slots=True)
@@ -74,23 +86,24 @@ class Usage:
 
     def add(self, claims: Iterable[Claim]) -> None:
         """These allocated claims hold their devices too. Cost: O(what is in use in the touched pools)."""
-        self._change(claims, with_name, lambda known, name, result: (known or Shares()).plus(name, result))
+        self._change(claims, with_name, lambda known, more: (known or Shares()).plus(more))
 
     def remove(self, claims: Iterable[Claim]) -> None:
         """These claims, which have to be as they were added, hold nothing any more.
 
         Raises ValueError for what they do not hold, and changes nothing then. Cost: as for `add`.
         """
-        self._change(claims, without_name, lambda known, name, result: (known or Shares()).minus(name, result))
+        self._change(claims, without_name, lambda known, gone: (known or Shares()).minus(gone))
 
     def _change(
         self,
         claims: Iterable[Claim],
         of_device: Callable[[ClaimNames | None, str], ClaimNames],
-        of_shares: Callable[[Shares | None, str, DeviceResult], Shares | None],
+        of_shares: Callable[[Shares | None, Sequence[NamedResult]], Shares | None],
     ) -> None:
         holders: dict[PoolID, dict[str, ClaimNames]] = {}
         shares: dict[PoolID, dict[str, Shares]] = {}
+        changed: dict[PoolID, dict[str, list[NamedResult]]] = {}
         for claim in claims:
             name = str(claim)
             for result in occupying(claim):
@@ -99,8 +112,11 @@ class Usage:
                     held = _of_pool(holders, self.holders, pool_id)
                     _set(held, result.device, of_device(held.get(result.device), name))
                 else:
-                    shared = _of_pool(shares, self.shares, pool_id)
-                    _set(shared, result.device, of_shares(shared.get(result.device), name, result))
+                    changed.setdefault(pool_id, {}).setdefault(result.device, []).append((name, result))
+        for pool_id, devices in changed.items():
+            shared = _of_pool(shares, self.shares, pool_id)
+            for device, changes in devices.items():
+                _set(shared, device, of_shares(shared.get(device), changes))
         for pool_id, held in holders.items():
             _set(self.holders, pool_id, held)
         for pool_id, shared in shares.items():
@@ -168,13 +184,6 @@ def consumed_by(result: DeviceResult) -> Mapping[str, int]:
     names, driver = result.consumed_capacity, result.driver
     own = ((name, amount.nanos) for name, amount in names.items() if own_name(names, name, driver) == name)
     return {qualified(name, driver): max(0, nanos) for name, nanos in own}
-
-
-def _summed(consumed: Mapping[str, int], result: DeviceResult, sign: int) -> Mapping[str, int]:
-    sums = dict(consumed)
-    for name, amount in consumed_by(result).items():
-        _set(sums, name, sums.get(name, 0) + sign * amount)
-    return sums
 
 
 def _set(entries: dict[Key, Held], key: Key, value: Held | None) -> None:

@@ -345,6 +345,11 @@ class DeviceQuestion:
         return DeviceQuestion(claims, named, bindings, key)
 
     @property
+    def weight(self) -> int:
+        """How many characters take about as much memory as what is kept for it beside its expressions."""
+        return PER_ALTERNATIVE * len(self.classes)
+
+    @property
     def limiting(self) -> Sequence[str]:
         """The expressions that say which devices count for a limit."""
         return [expression for one in self.bindings for expression in one.expressions]
@@ -352,6 +357,10 @@ class DeviceQuestion:
     def has(self, classes: Mapping[str, DeviceClass]) -> bool:
         """Whether the classes that the claims name are these still. Cost: O(requests)."""
         return all(map(is_, map(classes.get, _class_names(self.claims)), self.classes))
+
+
+PER_ALTERNATIVE = 1 << 10
+"""Characters that take about as much memory as what is kept of an alternative of a request."""
 
 
 def _class_names(claims: Iterable[Claim]) -> list[str]:

@@ -88,7 +88,10 @@ MOST_KNOWN = 1 << 12
 """Kinds of nodes, as questions distinguish them, of which it is kept what was worked out whatever is in use."""
 
 MOST_TEXT = 1 << 24
-"""Characters of the expressions of all questions that are kept: a single claim has room for a million."""
+"""Characters of the expressions of all questions that are kept: a single claim has room for a million.
+
+`DeviceQuestion.weight` counts as well.
+"""
 
 
 class AnswerCache:
@@ -127,17 +130,21 @@ class AnswerCache:
             answers = self._new(question)
             self._text += answers.text
         self._by_question[question.key] = answers  # at the end: the first is the least recently used
+        self._make_room()
         if answers.seen != self._changes.now or self._has_shared(answers):
             before = answers.kept
             try:
                 self._catch_up(answers, question)
             finally:
                 self.kept += answers.kept - before
+                self._make_room()
+        return answers
+
+    def _make_room(self) -> None:
         while self._is_full() and len(self._by_question) > 1:
             gone = self._by_question.pop(next(iter(self._by_question)))
             self.kept -= gone.kept
             self._text -= gone.text
-        return answers
 
     def known_on(self, answers: Answers, node: FleetNode) -> TypedMemo | None:
         """What was worked out of the claims on nodes between which they do not distinguish; None if it is forgotten."""
@@ -171,7 +178,7 @@ class AnswerCache:
         fingerprints, steps = self._nodes.fingerprints, decider.budget_steps
         countings = Countings(fingerprints, snapshot, question, decider.policy, steps, decider.is_cancelled)
         texts = (*expressions_of(snapshot, claims), *question.limiting)
-        return Answers(question.classes, countings, sum(map(len, texts)))
+        return Answers(question.classes, countings, sum(map(len, texts)) + question.weight)
 
     def _is_full(self) -> bool:
         most = max(MOST_ANSWERS, 3 * LEAST_QUESTIONS * len(self._nodes.groups))

@@ -14,7 +14,7 @@ from allocator.bits import Mask, bits
 from allocator.cluster.pools import SliceIndex
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
-from allocator.fleet.answer_cache import MOST_QUESTIONS, AnswerCache, Decider, HardwareKinds, KnownChoices
+from allocator.fleet.answer_cache import MOST_QUESTIONS, MOST_TEXT, AnswerCache, Decider, HardwareKinds, KnownChoices
 from allocator.fleet.answers import Able, Rank, refusal_of, refusals_by_node, refusals_by_reason
 from allocator.fleet.nodes import CurrentSnapshot, FleetNode, FleetNodes, NodeTable
 from allocator.gates import Features
@@ -55,7 +55,7 @@ class Fleet:
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._current = CurrentSnapshot(snapshot)
-        self._kinds: LruCache[Hashable, HardwareKinds] = LruCache(MOST_QUESTIONS, MOST_QUESTIONS)
+        self._kinds: LruCache[Hashable, HardwareKinds] = LruCache(MOST_QUESTIONS, MOST_TEXT)
         self._kinds_asked_last: tuple[Sequence[Claim], HardwareKinds] | None = None
         self._nodes = FleetNodes(self._current)
         self._ask(Decider(policy, budget_steps, share_id, is_cancelled))
@@ -269,7 +269,9 @@ class Fleet:
         question = self._answers.question_of_kinds(claims)
         key = question.key, self._nodes.renumbered
         is_cancelled = self._decider.is_cancelled
-        kinds = self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question, is_cancelled))
+        kinds = self._kinds.get(
+            key, question.weight, lambda: HardwareKinds(self._nodes, self._current.value, question, is_cancelled)
+        )
         self._kinds_asked_last = claims, kinds
         return kinds
 

@@ -16,7 +16,8 @@ An attempt that takes longer than `SLOW_S`, such as behind a slow webhook, goes 
 that takes longer than `LONG_S` makes its namespace slow: until an attempt there takes less, each goes on beside the
 others from the start. Slow namespaces share `SLOW_MAX` of these; those of which nothing is known yet share what is left
 of `BESIDE_MAX`; quick ones have a few more, since all of them take a second where the API server has much to do. A
-namespace that has used up its share begins no further attempts, and delays no other.
+namespace that has used up its share begins no further attempts, and delays no other. Until one has succeeded there, a
+namespace has `UNTRIED_MAX` of all kinds.
 
 An attempt that waits for another one of this process to write a claim that both use (`Slot.lent`) holds no slot
 meanwhile: many pods of one claim write one after the other, and would keep all slots from those who could write.
@@ -60,20 +61,26 @@ SLOWNESS_S = 300.0
 QUICK_MAX = 4096
 """Namespaces that are known to be quick: those where something succeeded last."""
 
-BESIDE_MAX = 64
+BESIDE_MAX = 32
 """Attempts without a slot, which namespaces share; each has half as many as there are slots, at the most.
 
 The API server's own limit for service accounts is 98 calls at a time by default, and a call that waits for a webhook
-counts: with more, those of all other namespaces wait in its queues.
+counts, a write as up to two: with more, those of all other namespaces, and of controllers, wait in its queues.
 """
 
-SLOW_MAX = 48
+SLOW_MAX = 24
 """Those that slow namespaces begin: the rest is for namespaces that may be slow, until that is known of them."""
+
+UNTRIED_MAX = 8
+"""Attempts of a namespace of which nothing is known: behind a slow webhook all that have begun hang as long as it does.
+
+`Slots.doubt` says so; the extender asks for none, since kube-scheduler begins as many as it likes.
+"""
 
 QUICK_SHARE = 8
 """Attempts without a slot of a namespace that is not slow, however many namespaces have some."""
 
-QUICK_BESIDE_MAX = 80
+QUICK_BESIDE_MAX = 40
 """With so many, quick namespaces that have some begin no further ones either: they may have become slow."""
 
 
@@ -221,6 +228,15 @@ class Slots:
         if number < most:
             return ""
         return f"writes in many namespaces take long, and pods such as those of {namespace} are tried {most} at a time"
+
+    def doubt(self, namespace: str) -> str:
+        """Why a further attempt has to wait for the first ones of a namespace of which nothing is known; else empty."""
+        if namespace in self.speeds.quick or self.speeds.is_slow(namespace):
+            return ""
+        under_way = self._taken[namespace] + self._waiting_in[namespace] + self._beside[namespace]
+        if under_way < UNTRIED_MAX:
+            return ""
+        return f"no pod of namespace {namespace} has been bound yet, and its pods are tried {UNTRIED_MAX} at a time"
 
     def _untried(self) -> int:
         """How many attempts have a slot, or wait for one, in namespaces of which nothing is known."""

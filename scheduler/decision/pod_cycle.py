@@ -381,10 +381,13 @@ class PodCycle:
         return WithDevices.of(pod, [*had, *given], fleet.slices.by_pool, fleet.features.release)
 
     def _with_room(self, required: Requirements, nodes: Mask) -> Mask:
-        """Those of the nodes that have room for the pod with its devices. Cost: an allocation for each."""
+        """Those of the nodes that have room for the pod with its devices. Cost: an allocation for each.
+
+        Raises Cancelled.
+        """
         pod = self.pod
         assert pod is not None
-        fitting = (number for number in bits(nodes) if not self.beside_devices(pod, required, number))
+        fitting = (number for number in self.view.each(bits(nodes)) if not self.beside_devices(pod, required, number))
         return sum(1 << number for number in fitting)
 
     def _asks_with_extended_resources(self, pod: Pod) -> Iterator[Requirements]:

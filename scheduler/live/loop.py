@@ -91,6 +91,9 @@ TURN_S = 0.001
 SHARE_S = 1.0
 """How soon a pod is retried whose namespace waits for the answers to as many writes as it may."""
 
+DOUBT_S = 0.2
+"""The same where none of its writes has been answered yet: most are within some hundredths."""
+
 LEFT = "another process is at work on the pod's claims"
 """Why a pod is held, in `/debug/queue`: this, OTHERS_FIRST or CHEAP_FIRST, which its condition says after a while."""
 
@@ -340,6 +343,8 @@ class Loop:
         namespace = entry.pod.namespace
         if problem := self._attempts.slots.slowness(namespace):
             self._endings.hold(entry, problem, started, started + SHARE_S)
+        elif problem := self._attempts.slots.doubt(namespace):
+            self._endings.hold(entry, problem, started, started + DOUBT_S)
         elif problem := self._attempts.objection(namespace):
             self._endings.hold(entry, problem, started)
         elif (until := self._lets_others_go_first_until(entry, started)) > started:

@@ -11,9 +11,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from allocator.cluster.snapshot import Snapshot
-from allocator.model import Allocation, DeviceClass, PoolID
+from allocator.model import Allocation, DeviceClass, DeviceID, PoolID
 from allocator.status import DeviceState, Membership, pool_status
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -178,6 +179,12 @@ class TimeLine:
 MOST = 200
 """Decisions that are kept."""
 
+MOST_DEVICES = 64
+"""Devices of a decision that are named."""
+
+MOST_REASON = 4096
+"""Characters of a reason."""
+
 WAITS = "waits: the reason is below"
 """In place of the reason of a pod that the page lists among those that wait."""
 
@@ -192,14 +199,17 @@ class LoggedDecision:
     result: str
     """Such as `placed`."""
     node: str = ""
-    allocations: Sequence[Allocation] = ()
+    devices: Sequence[DeviceID] = ()
+    """The first of those that it gives."""
+    more: int = 0
+    """How many others."""
     reason: str = ""
     """Why there is no node, or empty."""
 
     def cells(self, waiting: Container[str] = ()) -> list[str]:
         """Time, pod, result, node, and devices or the reason; waiting: pods whose reason stands in their own rows."""
         moment = datetime.fromtimestamp(self.time, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
-        devices = ", ".join(str(result.id) for one in self.allocations for result in one.results)
+        devices = ", ".join([*map(str, self.devices), *([f"and {self.more:,} more"] if self.more else [])])
         reason = WAITS if self.reason and self.pod in waiting else self.reason
         return [f"{moment}Z", self.pod, self.result, self.node or "-", reason or devices or "-"]
 
@@ -213,11 +223,14 @@ class DecisionLog:
 
     def placed(self, time: float, pod: Pod, node: str, allocations: Sequence[Allocation]) -> None:
         """The pod has a node, and devices, which are written next."""
-        self._add(LoggedDecision(time, str(pod), "placed", node, allocations))
+        number = sum(len(one.results) for one in allocations)
+        first = tuple(islice((result.id for one in allocations for result in one.results), MOST_DEVICES))
+        self._add(LoggedDecision(time, str(pod), "placed", node, first, number - len(first)))
 
     def answered(self, time: float, pod: str, result: str, reason: str, node: str = "") -> None:
         """Any other result. pod: NAMESPACE/NAME."""
-        self._add(LoggedDecision(time, pod, result, node, reason=reason))
+        cut = reason if len(reason) <= MOST_REASON else f"{reason[:MOST_REASON]}..."
+        self._add(LoggedDecision(time, pod, result, node, reason=cut))
 
     def kept(self) -> Iterator[tuple[int, LoggedDecision]]:
         """The last decisions with their numbers, the newest first."""

@@ -62,7 +62,7 @@ def _kept_by(cycle: Cycle, promised: Mapping[int, Sequence[Promised]]) -> Mask:
     pods = EqualPods(cycle.pod, cycle.infos.namespaces.get(cycle.pod.namespace, {}))
     kept = 0
     for number, on_node in promised.items():
-        keys = {key for one in on_node for key in one.keeps_away_in(pods)}
+        keys = {key for one in cycle.each(on_node) for key in one.keeps_away_in(pods)}
         if any(cycle.infos.topology.domains(key).labelled[number] for key in keys):
             kept |= 1 << number
     return kept

@@ -100,8 +100,18 @@ def placeable_of(group: GroupOfPods, members: Sequence[Member]) -> Placeable:
     return enough
 
 
+MOST_CLAIMS = 1 << 14
+"""Entries of all waiting pods of a group together: for each the whole claim is held while the group is written."""
+
+
 def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
     """The waiting members that can be placed now, and why the others cannot, by uid."""
+    if (number := sum(len(pod.claims) for pod in group.waiting)) > MOST_CLAIMS:
+        # Differs from kube-scheduler, which resolves any number.
+        reason = (
+            f"the pods of {group} have {number:,} entries in spec.resourceClaims; at most {MOST_CLAIMS:,} are looked at"
+        )
+        return [], {pod.uid: reason for pod in group.waiting}
     ready: list[Member] = []
     unready: dict[str, str] = {}
     joining: Counter[str] = Counter()

@@ -157,14 +157,14 @@ class Access:
 
     async def _review(self, token: str, verb: str, path: str) -> AccessAnswer:
         who = await self._reviewed(_TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
-        if not who.get("authenticated"):
+        user = who.get("user")
+        name = user.get("username") if isinstance(user, dict) else None
+        if who.get("authenticated") is not True or not isinstance(user, dict) or not isinstance(name, str) or not name:
             return _NO_TOKEN
-        user = who.get("user") or {}
-        name = str(user.get("username") or "")
         about = {field: user[field] for field in ("uid", "groups", "extra") if field in user}
         wanted = {**about, "user": name, "nonResourceAttributes": {"verb": verb, "path": path}}
         may = await self._reviewed(_ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", wanted)
-        if may.get("allowed") and not may.get("denied"):
+        if may.get("allowed") is True and not may.get("denied"):
             return _ALLOWED
         return AccessAnswer(403, f'user "{name}" cannot {verb} path "{path}"')
 

@@ -75,18 +75,40 @@ class Rivals:
         is_last: the others had theirs before, so that a device that one of them has is not charged again for this one.
         Cost: O(devices of the pools of which it has devices).
         """
-        taken = [(result.id, result.share_id) for result in occupying(claim)]
-        for device, share in taken:
+        taken: dict[DeviceID, dict[str, None]] = {}
+        for result in occupying(claim):
+            taken.setdefault(result.id, {})[result.share_id] = None
+        for device, shares in taken.items():
             others = self._index.other_holders(device, uid)
-            holding = _in_the_way(others, device, share) if share and self._has_shares(device) else others
-            if holding:
+            for holding in self._holding_too(others, device, shares):
                 yield Overlap(device, "", holding)
             if lack := self.short_of(device):
                 yield Overlap(device, f"capacity {lack}", others)
-        charged = {device for device, _ in taken}
+        charged = set(taken)
         if is_last:
             charged = {device for device in charged if not self._index.other_holders(device, uid)}
         yield from self._overdrawing(uid, charged)
+
+    def _holding_too(
+        self, others: Mapping[str, Holding], device: DeviceID, shares: Iterable[str]
+    ) -> Iterator[Mapping[str, Holding]]:
+        """Of these claims of the device those that have the whole of it, or the same share, for each where any do."""
+        has_shares = self._has_shares(device)
+        by_share = self._by_share(others, device) if has_shares else {}
+        for share in shares:
+            holding = {**by_share.get("", {}), **by_share.get(share, {})} if has_shares and share else others
+            if holding:
+                yield holding
+
+    @staticmethod
+    def _by_share(holdings: Mapping[str, Holding], device: DeviceID) -> Mapping[str, Mapping[str, Holding]]:
+        """Who has which share of the device; the empty one is the whole."""
+        by_share: dict[str, dict[str, Holding]] = {}
+        for uid, holding in holdings.items():
+            for result in occupying(holding.counted) if holding.counted is not None else ():
+                if result.id == device:
+                    by_share.setdefault(result.share_id, {})[uid] = holding
+        return by_share
 
     def _overdrawing(self, uid: str, own: Collection[DeviceID]) -> Iterator[Overlap]:
         """The counters of which the devices take what is not there."""
@@ -173,12 +195,13 @@ class Rivals:
 
     def _shares(self, device: DeviceID) -> Shares | None:
         """Those that claims have of the device."""
-        shares: Shares | None = None
-        for holding in self._index.holders(device).values():
-            for result in occupying(holding.counted) if holding.counted is not None else ():
-                if result.id == device and result.share_id:
-                    shares = (shares or Shares()).plus(str(holding.counted), result)
-        return shares
+        shares = [
+            (str(holding.counted), result)
+            for holding in self._index.holders(device).values()
+            for result in (occupying(holding.counted) if holding.counted is not None else ())
+            if result.id == device and result.share_id
+        ]
+        return Shares().plus(shares) if shares else None
 
     def publishes(self, pool_id: PoolID, counter_set: str) -> bool:
         """Whether the newest generation of the pool shows the counter set: it may come slice by slice."""
@@ -225,11 +248,6 @@ def _are_different_shares(shares: Sequence[str]) -> bool:
 
 def _draws_on(device: Device, counter_set: str) -> bool:
     return any(consumption.counter_set == counter_set for consumption in device.consumes_counters)
-
-
-def _in_the_way(holdings: Mapping[str, Holding], device: DeviceID, share: str) -> Mapping[str, Holding]:
-    """The claims that have the whole device, or the same share of it."""
-    return {uid: held for uid, held in holdings.items() if _has_any(held.counted, device, ("", share))}
 
 
 def is_exclusive(claim: Claim | None, device: DeviceID) -> bool:

@@ -7,7 +7,7 @@ import cel
 from allocator.allocate import allocate
 from allocator.bits import bits
 from allocator.explain.text import OPERATOR, node_text
-from allocator.fleet.alike import SPARE, fingerprint_of
+from allocator.fleet.alike import PER_ALTERNATIVE, SPARE, fingerprint_of
 from allocator.fleet.fleet import Fleet
 from allocator.memo import LEAST_CHANGES
 from allocator.model import (
@@ -692,8 +692,19 @@ def test_answers_of_the_question_that_is_asked_for_are_kept_however_many(monkeyp
     assert len(fleet._answers._by_question) == 1
 
 
+def test_questions_of_many_requests_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of pods that are gone, each with hundreds of requests of its own names, took a gigabyte."""
+    monkeypatch.setattr("allocator.fleet.answer_cache.MOST_TEXT", 100 * PER_ALTERNATIVE)
+    fleet = a_fleet(alike(2), 2)
+    for number in range(20):
+        assert fleet.able([a_claim(*(a_request(f"r{number}-{one}", 0) for one in range(30)))]) == fleet.all
+    assert len(fleet._answers._by_question) == 3
+    assert len(fleet._kinds) <= 3
+
+
 def test_questions_with_long_expressions_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allocator.fleet.answer_cache.MOST_TEXT", 1000)
+    monkeypatch.setattr("allocator.fleet.alike.PER_ALTERNATIVE", 0)
     fleet = a_fleet(alike(2), 2)
     claims = [a_claim(a_request("gpus", 1, f"{number} != -1".ljust(400))) for number in range(5)]
     for claim in claims:

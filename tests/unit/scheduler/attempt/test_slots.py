@@ -23,6 +23,7 @@ from scheduler.attempt.slots import (
     SLOW_MAX,
     SLOWNESS_S,
     UNDOING_MAX,
+    UNTRIED_MAX,
     KeyLocks,
     Slot,
     Slots,
@@ -421,9 +422,7 @@ def test_slow_namespaces_together_begin_no_more_than_may_go_on_without_slots() -
         under_way = [await begun(slots, namespace, 1) for namespace in namespaces]
         return [sum(map(len, under_way)), slots.slowness(namespaces[-1]), slots.slowness("good")]
 
-    told = (
-        f"writes in many namespaces take long, and pods such as those of namespace-127 are tried {SLOW_MAX} at a time"
-    )
+    told = f"writes in many namespaces take long, and pods such as those of namespace-63 are tried {SLOW_MAX} at a time"
     assert asyncio.run(act()) == [SLOW_MAX, told, ""]
 
 
@@ -496,8 +495,19 @@ def test_quick_namespace_without_an_attempt_that_takes_long_waits_for_no_other()
         for namespace in ["worse", *map(str, range(QUICK_BESIDE_MAX))]:
             writing.enter_context(slots.beside(namespace))
         assert slots.slowness("good") == ""
-        told = "writes in many namespaces take long, and pods such as those of worse are tried 80 at a time"
+        told = "writes in many namespaces take long, and pods such as those of worse are tried 40 at a time"
         assert slots.slowness("worse") == told
+
+
+def test_namespace_has_few_attempts_until_one_has_succeeded() -> None:
+    slots = Slots(64, float)
+    taken = [slots.take("new") for _ in range(UNTRIED_MAX - 1)]
+    assert slots.doubt("new") == ""
+    with slots.beside("new"):
+        told = "no pod of namespace new has been bound yet, and its pods are tried 8 at a time"
+        assert (slots.doubt("new"), slots.doubt("other")) == (told, "")
+        taken[0].succeeded()
+        assert slots.doubt("new") == ""
 
 
 def test_without_slow_namespaces_any_begins_what_it_likes() -> None:
