@@ -181,7 +181,9 @@ def claim_of(raw: Raw, most_errors: int = MOST_ERRORS) -> WatchedClaim:
     claim = _as(Claim, decoded)
     if not claim.namespace:
         raise Undecodable("metadata.namespace: is required")
-    return WatchedClaim(claim, _data(raw), decoded.metadata, decoded.reserved_for)
+    # The others, of which there may be thousands, decide nothing; the API server has at most one that is.
+    controllers = tuple(owner for owner in decoded.metadata.owners if owner.is_controller)
+    return WatchedClaim(claim, _data(raw), replace(decoded.metadata, owners=controllers), decoded.reserved_for)
 
 
 def _data(raw: Raw) -> bytes:

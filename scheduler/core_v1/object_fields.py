@@ -201,7 +201,7 @@ def _in_utc(time: datetime) -> datetime:
 MOST_CHARACTERS = 1 << 16
 """Of what is read of a pod's spec, as text. The API server takes twenty times as much, to be weighed for each node."""
 
-MOST_ENTRIES = 256
+MOST_ENTRIES = 128
 """Of each list of a pod's spec that names other objects, which are looked at whenever one of these changes."""
 
 _NAMING_OBJECTS = ("resourceClaims", "volumes")

@@ -116,7 +116,7 @@ class Cluster:
         self._labels: dict[str, Mapping[str, str]] = {}
         self._deleted_namespaces: set[str] = set()
         self.infos = NodeInfos(self._labels, self.time_limit.look)
-        self.free_resources = FreeByNode(self.fleet, self.infos)
+        self.free_resources = FreeByNode(self.fleet, self.infos, self.time_limit.is_over)
         self._profiles = {
             one.scheduler_name: _InForce.of(one, self.fleet, self.free_resources, self.time_limit) for one in profiles
         }

@@ -30,7 +30,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import DeviceTerms, attribute_terms
 from scheduler.decision.filters import Groups, after_devices, feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult, with_allocations
-from scheduler.decision.time_limits import TooLong
+from scheduler.decision.time_limits import SCORES_S, TooLong
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
@@ -361,9 +361,11 @@ class PodCycle:
         return self.fleet.able(required.pending) if required.pending else self.cluster.fleet.all
 
     def policy_on(self, number: int, pending: Sequence[Claim]) -> PolicyOfNode | None:
-        """For policies that look at whole nodes what they say of this one; None for all others."""
-        scorer = self.cluster.scorer_of(self.pod)
-        return scorer.on(number, self._name, self.requests, pending) if scorer is not None else None
+        """For policies that look at whole nodes what they say of this one; None for others, and where it takes long."""
+        scorer, limit = self.cluster.scorer_of(self.pod), self.cluster.time_limit
+        if scorer is None:
+            return None
+        return limit.within(SCORES_S, lambda: scorer.on(number, self._name, self.requests, pending), None)
 
     def beside_devices(self, pod: Pod, required: Requirements, number: int) -> str:
         """Why the pod does not fit the node with the devices that it gets there; empty where it does.
@@ -381,10 +383,7 @@ class PodCycle:
         return WithDevices.of(pod, [*had, *given], fleet.slices.by_pool, fleet.features.release)
 
     def _with_room(self, required: Requirements, nodes: Mask) -> Mask:
-        """Those of the nodes that have room for the pod with its devices. Cost: an allocation for each.
-
-        Raises Cancelled.
-        """
+        """Those of the nodes with room for the pod and its devices. Cost: an allocation for each. Raises Cancelled."""
         pod = self.pod
         assert pod is not None
         fitting = (number for number in self.view.each(bits(nodes)) if not self.beside_devices(pod, required, number))
@@ -417,22 +416,23 @@ class PodCycle:
         return promised & others or others
 
     def _best_by_whole_nodes(self, nodes: Mask) -> Mask:
-        """Those of the nodes that the policy finds best, where it looks at whole nodes; else all of them.
-
-        As with every policy, a node that gives an earlier alternative of a request goes before.
-        """
+        """The best by a policy that looks at whole nodes, after their rank; all of them where it takes too long."""
         scorer = self.cluster.scorer_of(self.pod)
         if scorer is None or not nodes:
             return nodes
         rank = max(rank for (rank, _), mask in self.ranked.items() if mask & nodes)
         nodes &= union(mask for (other, _), mask in self.ranked.items() if other == rank)
-        best_scores = [
-            scorer.best(self._name, one.requests, one.pending, nodes_there)
-            for one in self.asks
-            if (nodes_there := nodes & one.nodes)
-        ]
-        best = max(score for score, _ in best_scores)
-        return union(mask for score, mask in best_scores if score == best)
+
+        def best() -> Mask:
+            best_scores = [
+                scorer.best(self._name, one.requests, one.pending, nodes_there)
+                for one in self.asks
+                if (nodes_there := nodes & one.nodes)
+            ]
+            most = max(score for score, _ in best_scores)
+            return union(mask for score, mask in best_scores if score == most)
+
+        return self.cluster.time_limit.within(SCORES_S, best, nodes)
 
     def _missing_class(self) -> str:
         classes = self.cluster.fleet.classes

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
+from typing import TypeVar
 
 from allocator.outcome import AllocationError
 from cel import Cancelled
@@ -30,6 +31,11 @@ REST = 0.1
 A probe takes several iterations of the event loop, and would have one for each turn.
 """
 
+
+SCORES_S = 0.4
+"""So long a policy may look at whole nodes, each time: what pods of all namespaces ask for sizes its work."""
+
+Result = TypeVar("Result")
 
 _CANCELLED = "cancelled: the decision takes too long"
 
@@ -82,6 +88,15 @@ class DecisionTimeLimit:
             raise TooLong(timed_out(most_s)) from error
         finally:
             self._ends = outer
+
+    def within(self, most_s: float, work: Callable[[], Result], otherwise: Result) -> Result:
+        """What the work returns, or something else where it takes longer. Raises Cancelled where no time is left."""
+        try:
+            with self.limited(most_s):
+                return work()
+        except TooLong:
+            self.look()
+            return otherwise
 
     def is_over(self) -> bool:
         """Whether it is time to give up; never outside of `limited`."""

@@ -3,7 +3,7 @@
 A node is computed again only if its devices, cpu or memory have changed.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
@@ -36,6 +36,7 @@ from allocator.policies.whole_nodes import (
     held_by_claims,
     units_left,
 )
+from cel import Cancelled
 from cel.cache import LruCache
 from scheduler.node_policies.typical_pods import PodShapes
 from scheduler.state.node_infos import NodeInfos
@@ -59,10 +60,10 @@ class FreeByNode:
 
     changes: the numbers of the nodes that were looked at again.
     with_holds: it is also said what claims hold. with_power: and what nodes draw, by
-    power_models.
+    power_models. is_cancelled: whether it is time to give up; what was worked out until then is kept.
     """
 
-    def __init__(self, fleet: Fleet, infos: NodeInfos) -> None:
+    def __init__(self, fleet: Fleet, infos: NodeInfos, is_cancelled: Callable[[], bool] = lambda: False) -> None:
         self.workload = PodShapes()
         self.changes = ChangedNumbers()
         self.with_holds = False
@@ -70,6 +71,8 @@ class FreeByNode:
         self.power_models = PUBLISHED
         self._fleet = fleet
         self._infos = infos
+        self._is_cancelled = is_cancelled
+        self._unshaped: dict[int, None] = {}
         self._nodes: dict[int, FreeResources] = {}
         self._kinds: HardwareKinds | None = None
         self._hardware: HardwareKinds | None = None
@@ -90,12 +93,20 @@ class FreeByNode:
         return self._nodes.get(number)
 
     def catch_up(self) -> None:
-        """Look at what has changed, and at the workload. Cost: O(nodes) if that has changed."""
+        """Look at what has changed, and at the workload. Cost: O(nodes) if that has changed. Raises Cancelled."""
         self.catch_up_amounts()
         if self._has_other_shapes():
-            for number, free in self._nodes.items():
+            self._unshaped = dict.fromkeys(self._nodes)
+        for number in list(self._unshaped):
+            if (free := self._nodes.get(number)) is not None:
                 self._nodes[number] = replace(free, shapes=self._shapes_on(number))
                 self.changes.note(number, len(self._nodes))
+            del self._unshaped[number]
+
+    def look(self) -> None:
+        """For loops over what users may have many of. Raises Cancelled when it is time to give up."""
+        if self._is_cancelled():
+            raise Cancelled("cancelled between the nodes that a policy looks at")
 
     def catch_up_amounts(self) -> None:
         """Look at what has changed of nodes. Cost: O(devices) of each node that has changed."""
@@ -159,12 +170,15 @@ class FreeByNode:
         return devices_selected(self._fleet.current, self._attempt(number), own).bit_count()
 
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
-        """What the claims ask of the units of the node. Raises AllocationError. Cost: O(devices), once for a kind."""
+        """What the claims ask of the units of the node. Cost: O(devices), once for a kind.
+
+        Raises AllocationError and Cancelled.
+        """
         kind = self._fleet.kinds(claims).of(number)
         return self._requests.get(kind, 1, lambda: tuple(self._work_out(number, claims)))
 
     def _work_out(self, number: int, claims: Sequence[Claim]) -> Iterator[UnitRequest]:
-        attempt = self._attempt(number)
+        attempt = self._attempt(number, self._is_cancelled)
         for claim in claims:
             for request in claim.requests:
                 yield self._unit_request(attempt, claim, request)
@@ -189,7 +203,8 @@ class FreeByNode:
         except AllocationError:
             units, holds = (), _NO_HOLDS
         power = self._power(number) if self.with_power else None
-        self._nodes[number] = FreeResources(name, *self._amounts(number), units, holds, self._shapes_on(number), power)
+        self._nodes[number] = FreeResources(name, *self._amounts(number), units, holds, NO_SHAPES, power)
+        self._unshaped[number] = None
 
     def _power(self, number: int) -> HardwarePower | None:
         """What the node draws, worked out once for its devices."""
@@ -226,7 +241,7 @@ class FreeByNode:
         return True
 
     def _shapes_on(self, number: int) -> Shapes:
-        """Nothing before the workload is looked at, and where pools contradict themselves."""
+        """Nothing before the workload is looked at, and where pools contradict themselves. Raises Cancelled."""
         if self._kinds is None:
             return NO_SHAPES
         kind = self._kinds.of(number)
@@ -241,16 +256,17 @@ class FreeByNode:
         """What the workload asks of the kind of node. A claim that ends every attempt there can go nowhere."""
         units = len(units_left(self._attempt(number)))
         for share, shape in self.workload.typical():
+            self.look()
             try:
                 yield Shape(share, shape.cpu, self.requests(number, shape.claims))
             except AllocationError:
                 yield Shape(share, shape.cpu, (UnitRequest(1, (0,) * units),))
 
-    def _attempt(self, number: int) -> NodeAttempt:
+    def _attempt(self, number: int, is_cancelled: Callable[[], bool] = lambda: False) -> NodeAttempt:
         """Raises InvalidPool."""
         snapshot = self._fleet.current
         view = snapshot.view(self._fleet.node(number))
-        return attempt_of(snapshot, view, share_id_of, budget=Budget(BUDGET_STEPS))
+        return attempt_of(snapshot, view, share_id_of, is_cancelled, budget=Budget(BUDGET_STEPS))
 
     def _amounts(self, number: int) -> tuple[int, int]:
         columns = self._infos.columns

@@ -143,6 +143,7 @@ class NodeScores:
             score = kept.by_resources.get(key)
             if score is None:
                 needs = of_kind.get(kind)
+                self._free.look()
                 if needs is None:
                     needs = of_kind[kind] = self._needs(number, name, requests, claims)
                 score = kept.by_resources[key] = self.policy.score_node(needs, free)

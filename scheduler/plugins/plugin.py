@@ -143,11 +143,11 @@ class Cycle:
     def beside(self, nominated: Mapping[int, Sequence[Promised]]) -> Iterator[None]:
         """Count these pods on their nodes meanwhile, but for what `Dynamic.kept_by` says.
 
-        Their volumes matter to a pod with volumes alone.
+        Their volumes matter to a pod with volumes alone. Raises Cancelled.
         """
         with ExitStack() as undo:
             for number, pods in nominated.items():
-                for promised in pods:
+                for promised in self.each(pods):
                     self.infos.add_promised(number, promised)
                     undo.callback(self.infos.remove_pod, number, promised.pod)
                     if self.pod.volumes:

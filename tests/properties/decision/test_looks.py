@@ -377,7 +377,7 @@ def many_claims() -> int:
 
 
 def volumes_of_a_pod(of_capacities: int) -> int:
-    """Of 256 volumes, each from one of thousands that are local, or of a size of its own where a node has so much."""
+    """Of 128 volumes, each from one of thousands that are local, or of a size of its own where a node has so much."""
     room, number = Room(), 1000
     volumes = room.cluster.volumes
     volumes.set_class(a_storage_class())
@@ -389,7 +389,7 @@ def volumes_of_a_pod(of_capacities: int) -> int:
             volumes.set_capacity(a_capacity(f"c{one}", "1Ti", Requirement("name", "In", (name,))))
         else:
             volumes.set_volume(a_pv(f"pv{one}", affinity=where_label("name", name)))
-    claims = [a_pvc(f"v{one}", size=f"{one + 1}Mi") for one in range(256)]
+    claims = [a_pvc(f"v{one}", size=f"{one + 1}Mi") for one in range(128)]
     for claim in claims:
         volumes.set_claim(claim)
     pod = room.pod("pod", [], volumes=PodVolumes(claims=tuple(ClaimVolume(claim.name) for claim in claims)))

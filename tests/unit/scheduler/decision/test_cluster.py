@@ -148,7 +148,7 @@ def test_pod_waits_in_the_words_of_kube_scheduler(cluster: Cluster) -> None:
 
 
 def test_a_pod_that_says_more_than_is_looked_at_is_told_so(cluster: Cluster) -> None:
-    excess = "spec.volumes has 257 entries; at most 256 are looked at"
+    excess = "spec.volumes has 129 entries; at most 128 are looked at"
     pod = a_pod(excess=excess)
     assert texts(cluster, pod) == cluster.gate(pod) == f'pod "default/pod": {excess}'
 
