@@ -9,7 +9,6 @@ Source: the validation of resource.k8s.io; the bounds are those that `decode` ch
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -43,6 +42,7 @@ from allocator.api.resource_claim import (
 from allocator.api.resource_slice import SliceFields, build_slice, check_slice
 from allocator.api.schema import MOST_ERRORS, Reader, advice_on_place, typed
 from allocator.model import Claim, DeviceClass, Slice
+from cel.cache import LruCache
 
 DraObject = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
 
@@ -158,6 +158,9 @@ def _consumers(claim: ClaimFields) -> tuple[Consumer, ...]:
 _REMEMBERED = 1 << 12
 """Claims that are remembered, and characters of those that are."""
 
+MOST_CHARACTERS = 1 << 20
+"""Of all of them together, which may be gone: what is kept takes more than twenty times as much memory."""
+
 
 def _like_another(raw: Mapping[str, object]) -> Decoded | None:
     """The claim by what was decoded of an equal one; None where anything is to be said of either."""
@@ -165,7 +168,8 @@ def _like_another(raw: Mapping[str, object]) -> Decoded | None:
         rest = ByText({name: value for name, value in raw.items() if name != "metadata"})
     except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
         return None
-    like = _decoded_once(rest) if len(rest.text) <= _REMEMBERED else None
+    length = len(rest.text)
+    like = _KNOWN.get(rest, length, lambda: _decoded_alone(rest.value)) if length <= _REMEMBERED else None
     metadata = _metadata_alone(raw.get("metadata"))
     if like is None or metadata is None:
         return None
@@ -174,10 +178,12 @@ def _like_another(raw: Mapping[str, object]) -> Decoded | None:
     return Decoded(claim, raw={**raw, **like.raw, "metadata": raw["metadata"]}, metadata=metadata)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _decoded_once(rest: ByText[dict[str, object]]) -> Decoded | None:
+_KNOWN: LruCache[ByText[dict[str, object]], Decoded | None] = LruCache(_REMEMBERED, MOST_CHARACTERS)
+
+
+def _decoded_alone(rest: Mapping[str, object]) -> Decoded | None:
     """A claim without its metadata: controllers make thousands that differ in nothing else."""
-    decoded = _decoded({**rest.value, "metadata": {"name": "any"}})
+    decoded = _decoded({**rest, "metadata": {"name": "any"}})
     return None if decoded.errors or decoded.warnings or decoded.notes else decoded
 
 

@@ -5,7 +5,6 @@ Source: k8s.io/api resource/v1 ResourceClaim, ResourceClaimTemplate and their va
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from typing_extensions import TypedDict
 
@@ -23,6 +22,7 @@ from allocator.api.requests import (
     request_names,
 )
 from allocator.model import Claim, Constraint
+from cel.cache import LruCache
 
 CONSTRAINTS_MAX = 32
 
@@ -176,16 +176,19 @@ def _with_known_spec(spec: ClaimSpecFields) -> Claim:
         key = ByText(spec)
     except (RecursionError, ValueError):
         return _with_spec(spec, Findings())
-    return _built_once(key) if len(key.text) <= _REMEMBERED else _with_spec(spec, Findings())
+    length = len(key.text)
+    if length > _REMEMBERED:
+        return _with_spec(spec, Findings())
+    return _KNOWN.get(key, length, lambda: _with_spec(spec, Findings()))
 
 
 _REMEMBERED = 1 << 12
 """Specs that are remembered, and characters of those that are."""
 
+_MOST_CHARACTERS = 1 << 20
+"""Of all of them together: what is kept takes more than twenty times as much memory."""
 
-@lru_cache(maxsize=_REMEMBERED)
-def _built_once(spec: ByText[ClaimSpecFields]) -> Claim:
-    return _with_spec(spec.value, Findings())
+_KNOWN: LruCache[ByText[ClaimSpecFields], Claim] = LruCache(_REMEMBERED, _MOST_CHARACTERS)
 
 
 def _with_spec(spec: ClaimSpecFields, findings: Findings) -> Claim:

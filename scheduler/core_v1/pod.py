@@ -5,7 +5,6 @@ Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from operator import attrgetter
@@ -15,6 +14,7 @@ from weakref import WeakValueDictionary
 from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
+from cel.cache import LruCache
 from cel.values.quantity import Quantity
 from scheduler.core_v1.group_terms import annotations_read
 from scheduler.core_v1.label_selectors import (
@@ -300,6 +300,9 @@ _TAKING = {"containers", "initContainers", "volumes"}
 _REMEMBERED = 1 << 12
 """Specs that are remembered, and characters of those that are."""
 
+_MOST_CHARACTERS = 1 << 21
+"""Of all of them together, whose pods may be gone: what is kept takes ten times as much memory."""
+
 
 def decode_pod(
     raw: Mapping[str, object], *, keeps_raw: bool = True, validate: bool = True
@@ -336,8 +339,13 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
     if fields is None or (validate and _has_errors(fields)):
         return None
     namespace = fields.metadata.namespace or DEFAULT_NAMESPACE
-    is_short = 0 < len(spec.text) <= _REMEMBERED
-    like = (_decoded_once if is_short else _decoded_while_kept)(spec, namespace, validate)
+    length = len(spec.text)
+    is_short = 0 < length <= _REMEMBERED
+    like = (
+        _KNOWN.get((spec, namespace, validate), length, lambda: _decoded(spec, namespace, validate))
+        if is_short
+        else _decoded_while_kept(spec, namespace, validate)
+    )
     if like is None:
         return None
     pod = _own(like, fields, raw, kept)
@@ -410,7 +418,7 @@ def _decoded(spec: SpecRead, namespace: str, validate: bool) -> Pod | None:  # n
     return None if fields is None or has_errors else _pod_of(fields, spec, namespace)
 
 
-_decoded_once = lru_cache(maxsize=_REMEMBERED)(_decoded)
+_KNOWN: LruCache[tuple[SpecRead, str, bool], Pod | None] = LruCache(_REMEMBERED, _MOST_CHARACTERS)
 
 _KEPT: WeakValueDictionary[bytes, Pod] = WeakValueDictionary()
 """What long specs say, by their digest, of the pods that are there."""
