@@ -131,6 +131,12 @@ class Cycle:
                 raise Cancelled("cancelled between the terms of a pod")
             yield item
 
+    def is_left_out(self, promised: Promised) -> bool:
+        """Whether the volumes of a promised pod are too many to be counted and taken off again in each decision."""
+        volumes = promised.pod.volumes
+        number = len(volumes.claims) + len(volumes.disks) + len(volumes.handles)
+        return number > FEW_VOLUMES and not self.features.is_strict
+
     def requesting(self, requests: PodRequests) -> "Cycle":
         """The same attempt at nodes of which the pod takes this."""
         return self if requests is self.requests else replace(self, requests=requests)
@@ -150,11 +156,14 @@ class Cycle:
                 for promised in self.each(pods):
                     self.infos.add_promised(number, promised)
                     undo.callback(self.infos.remove_pod, number, promised.pod)
-                    if self.pod.volumes:
+                    if self.pod.volumes and not self.is_left_out(promised):
                         self.volumes.add_pod(number, promised.pod)
                         undo.callback(self.volumes.remove_pod, number, promised.pod)
             yield
 
+
+FEW_VOLUMES = 16
+"""The node of a promised pod that has more takes no other pod with volumes until that one has come."""
 
 MOST_TERMS = 100
 """Of a pod with more terms, constraints or ports, hints say yes without a look: each event would take milliseconds."""

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_volumes import Handle, PodVolumes
 from scheduler.core_v1.resources import HostPort
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.plugins.plugin import FEW_VOLUMES
 from tests.builders import a_container, a_node, amounts, kubernetes
 from tests.unit.scheduler.plugins.raw_pods import HOST, WEB, a_pod_of, a_term, apart, near
 
@@ -90,3 +92,23 @@ def test_a_pod_goes_where_it_was_promised_a_place_however_good_others_are() -> N
 def test_its_own_promise_is_not_in_a_pods_way() -> None:
     own = promised("p", "2")
     assert node_of(a_cluster(own), own) == "a1"
+
+
+def with_volumes(number: int) -> dict[str, PodVolumes]:
+    return {"volumes": PodVolumes(handles=tuple(Handle("d.io", f"volume-{one}") for one in range(number)))}
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+@pytest.mark.parametrize("number", [FEW_VOLUMES, FEW_VOLUMES + 1])
+def test_a_node_that_is_promised_to_a_pod_with_many_volumes_takes_no_other_pod_with_volumes(
+    number: int,
+    is_strict: bool,  # noqa: FBT001
+) -> None:
+    cluster = a_cluster(promised(**with_volumes(number)), is_strict=is_strict)
+    is_taken = number == FEW_VOLUMES or is_strict
+    assert node_of(cluster, a_pod("p", **with_volumes(1))) == ("a1" if is_taken else "")
+    assert node_of(cluster, a_pod("plain")) == "a1"
+    if not is_taken:
+        refused = decide(cluster, a_pod("p", **with_volumes(1)), [])
+        assert isinstance(refused, NotPlaced)
+        assert "1 node(s) are promised to a pod with many volumes" in refused.refusal.message
