@@ -94,8 +94,8 @@ def test_its_own_promise_is_not_in_a_pods_way() -> None:
     assert node_of(a_cluster(own), own) == "a1"
 
 
-def with_volumes(number: int) -> dict[str, PodVolumes]:
-    return {"volumes": PodVolumes(handles=tuple(Handle("d.io", f"volume-{one}") for one in range(number)))}
+def handles(number: int) -> PodVolumes:
+    return PodVolumes(handles=tuple(Handle("d.io", f"volume-{one}") for one in range(number)))
 
 
 @pytest.mark.parametrize("is_strict", [False, True])
@@ -104,11 +104,11 @@ def test_a_node_that_is_promised_to_a_pod_with_many_volumes_takes_no_other_pod_w
     number: int,
     is_strict: bool,  # noqa: FBT001
 ) -> None:
-    cluster = a_cluster(promised(**with_volumes(number)), is_strict=is_strict)
+    cluster = a_cluster(promised(volumes=handles(number)), is_strict=is_strict)
     is_taken = number == FEW_VOLUMES or is_strict
-    assert node_of(cluster, a_pod("p", **with_volumes(1))) == ("a1" if is_taken else "")
+    assert node_of(cluster, a_pod("p", volumes=handles(1))) == ("a1" if is_taken else "")
     assert node_of(cluster, a_pod("plain")) == "a1"
     if not is_taken:
-        refused = decide(cluster, a_pod("p", **with_volumes(1)), [])
+        refused = decide(cluster, a_pod("p", volumes=handles(1)), [])
         assert isinstance(refused, NotPlaced)
         assert "1 node(s) are promised to a pod with many volumes" in refused.refusal.message

@@ -181,6 +181,19 @@ def test_no_more_members_are_placed_than_a_claim_can_be_reserved_for(own: int) -
     assert len(nodes(place_group(cluster, GroupOfPods(key, members, 5)))) == 5
 
 
+def test_a_group_that_names_more_claims_than_are_looked_at_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.pod_groups.group_placer.MOST_CLAIMS", 5)
+    cluster = a_cluster()
+    cluster.set_claim(watched(a_claim(name="shared", allocation=Allocation((a_result(pool="n0"),)))), 1)
+    entries = (PodClaim("a", claim_name="shared"), PodClaim("b", claim_name="shared"))
+    members = tuple(a_pod(a_container(cpu="1"), name=f"g-{place}", claims=entries) for place in range(3))
+    key = GroupKey(LABEL, "default", "g")
+    refused = place_group(cluster, GroupOfPods(key, members, 3))
+    told = "has 6 entries in spec.resourceClaims of its pods; at most 5 are looked at"
+    assert f"group default/g {told}" in refusal(refused, list(members))
+    assert "entries" not in str(place_group(cluster, GroupOfPods(key, members[:2], 2)))
+
+
 @pytest.fixture
 def few_calls() -> Iterator[None]:
     """Python calls fewer functions in each other than the groups have members."""
