@@ -108,7 +108,8 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
     """The waiting members that can be placed now, and why the others cannot, by uid."""
     if (number := sum(len(pod.claims) for pod in group.waiting)) > MOST_CLAIMS:
         # Differs from kube-scheduler, which resolves any number.
-        reason = f"group {group} has {number:,} entries in spec.resourceClaims of its pods; at most {MOST_CLAIMS:,} are looked at"
+        entries = f"{number:,} entries in spec.resourceClaims of its pods"
+        reason = f"group {group} has {entries}; at most {MOST_CLAIMS:,} are looked at"
         return [], {pod.uid: reason for pod in group.waiting}
     ready: list[Member] = []
     unready: dict[str, str] = {}
