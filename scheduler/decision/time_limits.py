@@ -166,6 +166,9 @@ TOGETHER_MOST_S = 5.0
 """For so many times an expensive decision all namespaces with such decisions wait, and so long at most; new ones wait
 for as many times such a first turn."""
 
+MOST_DEBT_S = FACTOR * MOST_S
+"""The longest that a namespace waits: it was others, perhaps, that made its decisions long, and they are gone."""
+
 MOST_NAMESPACES = 1024
 """Namespaces after which those are forgotten that wait no more, and as many whose last decision was cheap."""
 
@@ -223,7 +226,8 @@ class NamespaceShare:
             if self._is_new(namespace):
                 self._new_until = self._expensive_until
         unused = now - FACTOR * BURST_S
-        self._until[namespace] = max(self.waits_until(namespace), unused) + FACTOR * (duration_s - FREE_S)
+        until = max(self.waits_until(namespace), unused) + FACTOR * (duration_s - FREE_S)
+        self._until[namespace] = min(until, now + MOST_DEBT_S)
         if len(self._until) > MOST_NAMESPACES:
             self._until = {name: until for name, until in self._until.items() if until > unused}
 

@@ -4,7 +4,7 @@ A driver may ask that its volumes are only used where it is installed (preventPo
 Source: kube-scheduler's nodevolumelimits/csi.go; KEP-554, KEP-5030.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from allocator.bits import Mask, union
 from allocator.gates import VOLUME_LIMIT_SCALING
@@ -21,11 +21,9 @@ from scheduler.state.cluster_changes import (
     PodChanged,
     VolumeAttachmentChanged,
 )
-from scheduler.state.node_infos import Promised
 from scheduler.state.volumes import claims_of, names_claim
 
 EXCEEDED = "node(s) exceed max volume count"
-PROMISED = "node(s) are promised to a pod with many volumes"
 UNINSTALLED = "CSI driver is not installed on the node"
 """Behind the name of the driver."""
 
@@ -36,13 +34,6 @@ def _refused(cycle: Cycle) -> Mask:
     if _missing(cycle):
         return cycle.volumes.labels.all
     return cycle.volumes.full(_handles(cycle)) | union(nodes for _, nodes in _uninstalled(cycle))
-
-
-def _kept_by(cycle: Cycle, promised: Mapping[int, Sequence[Promised]]) -> Mask:
-    # Differs from kube-scheduler, which counts them, however many there are.
-    if not cycle.pod.volumes:
-        return 0
-    return union(1 << number for number, pods in promised.items() if any(map(cycle.is_left_out, pods)))
 
 
 def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
@@ -138,5 +129,5 @@ NODE_VOLUME_LIMITS = Plugin(
         ),
     ),
     pod_fields=("volumes",),
-    dynamic=Dynamic(_refused, _rejections, kept_by=_kept_by, keeping=PROMISED),
+    dynamic=Dynamic(_refused, _rejections),
 )

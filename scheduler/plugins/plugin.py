@@ -133,6 +133,7 @@ class Cycle:
 
     def is_left_out(self, promised: Promised) -> bool:
         """Whether the volumes of a promised pod are too many to be counted and taken off again in each decision."""
+        # Differs from kube-scheduler, which counts any number.
         volumes = promised.pod.volumes
         number = len(volumes.claims) + len(volumes.disks) + len(volumes.handles)
         return number > FEW_VOLUMES and not self.features.is_strict
@@ -163,7 +164,7 @@ class Cycle:
 
 
 FEW_VOLUMES = 16
-"""The node of a promised pod that has more takes no other pod with volumes until that one has come."""
+"""Those of a promised pod with more do not count before it has come; it is placed anew where others take them."""
 
 MOST_TERMS = 100
 """Of a pod with more terms, constraints or ports, hints say yes without a look: each event would take milliseconds."""

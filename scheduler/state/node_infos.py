@@ -337,7 +337,7 @@ class NodeInfos:
         self._taken[uid] = taken
         self._count(taken.number, taken.requests, 1)
         self.ports.add(taken.number, taken.ports)
-        self.terms.add(taken.number, taken.affinity)
+        self.terms.add(taken.labels.namespace, taken.number, taken.affinity)
         self.pods.add(taken.number, taken.labels)
 
     def remove_pod(self, number: int, pod: Pod) -> None:
@@ -346,7 +346,7 @@ class NodeInfos:
         del self._taken[pod.uid]
         self._count(number, taken.requests, -1)
         self.ports.remove(number, taken.ports)
-        self.terms.remove(number, taken.affinity)
+        self.terms.remove(taken.labels.namespace, number, taken.affinity)
         self.pods.remove(number, taken.labels)
 
     def take_away(self, number: int, pod: Pod) -> Callable[[], None]:
@@ -369,8 +369,8 @@ class NodeInfos:
             self.ports.remove(number, before.ports)
             self.ports.add(number, now.ports)
         if before.affinity != now.affinity:
-            self.terms.remove(number, before.affinity)
-            self.terms.add(number, now.affinity)
+            self.terms.remove(before.labels.namespace, number, before.affinity)
+            self.terms.add(now.labels.namespace, number, now.affinity)
         if before.labels != now.labels:
             self.pods.remove(number, before.labels)
             self.pods.add(number, now.labels)
@@ -474,14 +474,17 @@ class Promised:
         return LruCache(MOST_KINDS, MOST_WORDS)
 
     def keeps_away_in(self, pods: EqualPods) -> frozenset[str]:
-        """The topology keys of its required terms of anti-affinity that are about these pods."""
-        terms = self.pod.pod_affinity.required_anti
+        """The topology keys of its required terms of anti-affinity, the first ones, that are about these pods."""
+        terms = self.pod.pod_affinity.required_anti[:MOST_TERMS]
         if not terms:
             return frozenset()
         return self._kept_away.get(
             pods.key, pods.words, lambda: frozenset(term.topology_key for term in terms if pods.is_matched(term))
         )
 
+
+MOST_TERMS = 32
+"""Terms of anti-affinity of a promised pod that count before it has come; it is placed anew where others break them."""
 
 MOST_KINDS = 64
 """Kinds of pods of which a promised one remembers whether it keeps them away."""

@@ -259,6 +259,12 @@ MOST_LABELLINGS = 256
 """Kinds of pods for which the matching terms are remembered; beyond, the least recently used one is forgotten."""
 
 
+MOST_OF_NAMESPACE = 1 << 14
+"""Different terms of one sort of the pods of a namespace that count: each is held against each new kind of pods.
+
+Pods of one controller mostly have the same.
+"""
+
 MOST_ADDED = 1 << 21
 """After so many additions for all kinds they are forgotten, and counted again when they are asked about: 200 MiB."""
 
@@ -330,6 +336,9 @@ class _TermIndex(Generic[Term]):
         self._term_of: Callable[[Term], AffinityTerm] = term_of
         self._weight_of: Callable[[Term], int] = weight_of
         self._held: dict[tuple[Term, ...], Counter[int]] = {}
+        self._owner: dict[tuple[Term, ...], str] = {}
+        self._sizes: Counter[str] = Counter()
+        self._left_out: Counter[tuple[Term, ...]] = Counter()
         self._size = 0
         self._changes: Journal[tuple[Term, int, int]] = Journal()
         self._added = 0
@@ -340,13 +349,23 @@ class _TermIndex(Generic[Term]):
         """Whether no pod on a node has such terms."""
         return not self._held
 
-    def count(self, number: int, terms: tuple[Term, ...], sign: int) -> None:
-        """One pod more, or less, with these terms is on the node."""
-        if not terms:
+    def count(self, namespace: str, number: int, terms: tuple[Term, ...], sign: int) -> None:
+        """One pod more, or less, of the namespace with these terms is on the node."""
+        if not terms or (terms not in self._held and self._leaves_out(namespace, terms, sign)):
             return
-        self._hold(number, terms, sign)
+        self._hold(namespace, number, terms, sign)
         for term in terms:
             self._changes.add((term, number, sign), max(self._size, FEWEST_CHANGES))
+
+    def _leaves_out(self, namespace: str, terms: tuple[Term, ...], sign: int) -> bool:
+        """Whether they do not count, as the namespace has too many; they do not until all such pods are gone."""
+        # Differs from kube-scheduler, which counts any number, of whatever namespace, for each pod that it decides.
+        if terms not in self._left_out and self._sizes[namespace] + len(terms) <= MOST_OF_NAMESPACE:
+            return False
+        self._left_out[terms] += sign
+        if not self._left_out[terms]:
+            del self._left_out[terms]
+        return True
 
     def matching(self, pods: EqualPods) -> Mapping[str, _Pull]:
         """What those that match the pods add up to, by topology key; keys that no node has are left out.
@@ -364,17 +383,23 @@ class _TermIndex(Generic[Term]):
         matching.seen, matching.version = self._changes.now, self._topology.keys_version
         return matching.by_key
 
-    def _hold(self, number: int, terms: tuple[Term, ...], sign: int) -> None:
+    def _hold(self, namespace: str, number: int, terms: tuple[Term, ...], sign: int) -> None:
         on_nodes = self._held.get(terms)
         if on_nodes is None:
             on_nodes = self._held[terms] = Counter()
+            self._owner[terms] = namespace
+            self._sizes[namespace] += len(terms)
             self._size += len(terms)
         on_nodes[number] += sign
         if not on_nodes[number]:
             del on_nodes[number]
         if not on_nodes:
+            owner = self._owner.pop(terms)
             del self._held[terms]
             self._size -= len(terms)
+            self._sizes[owner] -= len(terms)
+            if not self._sizes[owner]:
+                del self._sizes[owner]
 
     def _unseen(self, known: _Matching) -> Iterator[tuple[tuple[Term, ...], Counts]]:
         unseen = self._changes.since(known.seen) if known.version == self._topology.keys_version else None
@@ -405,13 +430,13 @@ class HeldTerms:
         self._preferred: _TermIndex[WeightedTerm] = _weighted(topology)
         self._preferred_anti: _TermIndex[WeightedTerm] = _weighted(topology)
 
-    def add(self, number: int, affinity: PodAffinity) -> None:
-        """A pod on the node has these."""
-        self._count(number, affinity, 1)
+    def add(self, namespace: str, number: int, affinity: PodAffinity) -> None:
+        """A pod of the namespace on the node has these."""
+        self._count(namespace, number, affinity, 1)
 
-    def remove(self, number: int, affinity: PodAffinity) -> None:
+    def remove(self, namespace: str, number: int, affinity: PodAffinity) -> None:
         """A pod on the node, which was added, is there no more."""
-        self._count(number, affinity, -1)
+        self._count(namespace, number, affinity, -1)
 
     def kept_from(self, pod: Pod) -> Mask:
         """The nodes in whose domains a pod is that keeps this one away.
@@ -444,13 +469,13 @@ class HeldTerms:
             domains = self._topology.domains(key)
             yield weight, domains, pull.in_domains(domains)
 
-    def _count(self, number: int, affinity: PodAffinity, sign: int) -> None:
+    def _count(self, namespace: str, number: int, affinity: PodAffinity, sign: int) -> None:
         if affinity is NO_POD_AFFINITY:
             return
-        self._required.count(number, affinity.required, sign)
-        self._required_anti.count(number, affinity.required_anti, sign)
-        self._preferred.count(number, affinity.preferred, sign)
-        self._preferred_anti.count(number, affinity.preferred_anti, sign)
+        self._required.count(namespace, number, affinity.required, sign)
+        self._required_anti.count(namespace, number, affinity.required_anti, sign)
+        self._preferred.count(namespace, number, affinity.preferred, sign)
+        self._preferred_anti.count(namespace, number, affinity.preferred_anti, sign)
 
 
 def _weighted(topology: Topology) -> _TermIndex[WeightedTerm]:

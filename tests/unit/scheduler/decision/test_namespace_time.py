@@ -6,6 +6,7 @@ from scheduler.decision.time_limits import (
     FIRST_SLICE_S,
     FREE_S,
     LEAST_SLICE_S,
+    MOST_DEBT_S,
     MOST_NAMESPACES,
     MOST_PRIORITIES,
     MOST_SLICE_S,
@@ -34,6 +35,14 @@ def test_decisions_that_follow_one_another_add_up() -> None:
     time.spent("dear", FREE_S + BURST_S + 0.5, 10.0)
     time.spent("dear", FREE_S + 0.25, 10.6)
     assert time.waits_until("dear") == 10.0 + FACTOR * 0.75
+
+
+def test_no_namespace_waits_longer_than_for_one_decision_that_has_taken_all_its_time() -> None:
+    """It may be others who made its decisions long."""
+    time = NamespaceShare()
+    for _ in range(100):
+        time.spent("good", 0.5, 10.0)
+    assert time.waits_until("good") == 10.0 + MOST_DEBT_S
 
 
 def test_namespace_whose_decision_fills_caches_does_not_wait_but_does_when_it_takes_as_long_again() -> None:

@@ -19,6 +19,7 @@ from scheduler.plugins.plugin import FEW_TERMS, MOST_TERMS, Plugin, Refusal, Ref
 from scheduler.plugins.pod_topology_spread import POD_TOPOLOGY_SPREAD
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.state.cluster_changes import NodeChanged, PodChanged
+from scheduler.state.node_infos import MOST_TERMS as MOST_PROMISED
 from scheduler.state.pods import pod_requests
 from tests.builders import a_node, amounts, kubernetes
 from tests.unit.scheduler.plugins.raw_pods import (
@@ -175,7 +176,7 @@ def test_terms_of_a_pod_that_was_promised_a_node_are_held_once_against_pods_that
         placed = decide(cluster, VICTIM, [])
         assert isinstance(placed, Placed)
         assert placed.node == "n1"
-    assert len(evaluations) == MANY
+    assert len(evaluations) == MOST_PROMISED
 
 
 MANY_VALUES = {"matchExpressions": [{"key": "no", "operator": "NotIn", "values": [f"v{n}" for n in range(MANY)]}]}

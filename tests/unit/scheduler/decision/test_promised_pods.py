@@ -8,10 +8,11 @@ import pytest
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle, PodVolumes
 from scheduler.core_v1.resources import HostPort
+from scheduler.core_v1.storage_objects import CSINode
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.plugins.plugin import FEW_VOLUMES
+from scheduler.state.node_infos import MOST_TERMS
 from tests.builders import a_container, a_node, amounts, kubernetes
 from tests.unit.scheduler.plugins.raw_pods import HOST, WEB, a_pod_of, a_term, apart, near
 
@@ -98,17 +99,17 @@ def handles(number: int) -> PodVolumes:
     return PodVolumes(handles=tuple(Handle("d.io", f"volume-{one}") for one in range(number)))
 
 
-@pytest.mark.parametrize("is_strict", [False, True])
-@pytest.mark.parametrize("number", [FEW_VOLUMES, FEW_VOLUMES + 1])
-def test_a_node_that_is_promised_to_a_pod_with_many_volumes_takes_no_other_pod_with_volumes(
-    number: int,
-    is_strict: bool,  # noqa: FBT001
-) -> None:
+@pytest.mark.parametrize(("number", "is_strict", "counts"), [(16, False, True), (17, False, False), (17, True, True)])
+def test_volumes_of_a_promised_pod_count_where_they_are_few(number: int, is_strict: bool, counts: bool) -> None:  # noqa: FBT001
     cluster = a_cluster(promised(volumes=handles(number)), is_strict=is_strict)
-    is_taken = number == FEW_VOLUMES or is_strict
-    assert node_of(cluster, a_pod("p", volumes=handles(1))) == ("a1" if is_taken else "")
+    cluster.volumes.set_csi_node(CSINode("a1", limits={"d.io": number}, drivers=frozenset({"d.io"})))
+    other = PodVolumes(handles=(Handle("d.io", "another"),))
+    assert node_of(cluster, a_pod("p", volumes=other)) == ("" if counts else "a1")
     assert node_of(cluster, a_pod("plain")) == "a1"
-    if not is_taken:
-        refused = decide(cluster, a_pod("p", volumes=handles(1)), [])
-        assert isinstance(refused, NotPlaced)
-        assert "1 node(s) are promised to a pod with many volumes" in refused.refusal.message
+
+
+def test_the_first_terms_of_a_promised_pod_count() -> None:
+    terms = [a_term(HOST, {"app": f"x{number}"}) for number in range(MOST_TERMS + 1)]
+    cluster = a_cluster(promised(affinity=apart(*terms)))
+    last = MOST_TERMS - 1
+    assert [node_of(cluster, a_pod("p", labels={"app": f"x{one}"})) for one in (0, last, MOST_TERMS)] == ["", "", "a1"]

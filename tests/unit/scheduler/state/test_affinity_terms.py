@@ -30,7 +30,7 @@ def three_nodes() -> tuple[HeldTerms, Topology]:
 
 def kept_from(holder: Pod, pod: Pod = a_pod(labels={"noisy": "yes"}), on: int = 0) -> int:  # noqa: B008 - a value
     held, _ = three_nodes()
-    held.add(on, holder.pod_affinity)
+    held.add("default", on, holder.pod_affinity)
     return held.kept_from(pod)
 
 
@@ -69,20 +69,44 @@ def test_term_says_whom_it_keeps_away(term: dict[str, Any], *, is_kept: bool) ->
 
 def test_domain_is_open_once_the_last_pod_that_closes_it_is_gone() -> None:
     (cluster, _), terms, noisy = three_nodes(), apart().pod_affinity, a_pod(labels={"noisy": "yes"})
-    cluster.add(0, terms)
-    cluster.add(0, terms)
-    cluster.remove(0, terms)
+    cluster.add("default", 0, terms)
+    cluster.add("default", 0, terms)
+    cluster.remove("default", 0, terms)
     assert cluster.kept_from(noisy) == 0b011
-    cluster.remove(0, terms)
+    cluster.remove("default", 0, terms)
     assert cluster.kept_from(noisy) == 0
 
 
 def test_domains_follow_the_labels_of_nodes() -> None:
     (cluster, topology), noisy = three_nodes(), a_pod(labels={"noisy": "yes"})
-    cluster.add(0, apart().pod_affinity)
+    cluster.add("default", 0, apart().pod_affinity)
     assert cluster.kept_from(noisy) == 0b011
     topology.set_node(2, a_node("node-2", {"zone": "a"}))
     topology.remove_node(1)
     assert cluster.kept_from(noisy) == 0b101
     topology.set_node(0, a_node("node-0", {"zone": "b"}))
     assert cluster.kept_from(noisy) == 0b001
+
+
+def test_a_namespace_has_so_many_different_terms_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.state.pods_by_labels.MOST_OF_NAMESPACE", 2)
+    (held, _), noisy = three_nodes(), a_pod(labels={"noisy": "yes"})
+    own = [apart(labelSelector={"matchLabels": {"noisy": "yes", f"a{one}": "b"}}).pod_affinity for one in range(2)]
+    for affinity in own:
+        held.add("default", 0, affinity)
+    for _ in range(2):
+        held.add("default", 0, apart().pod_affinity)
+    assert held.kept_from(noisy) == 0
+    held.add("other", 2, apart(namespace="other", namespaceSelector={}).pod_affinity)
+    held.remove("default", 0, own[0])
+    held.remove("default", 0, apart().pod_affinity)
+    assert held.kept_from(noisy) == 0, "not before all such pods are gone"
+    held.remove("default", 0, apart().pod_affinity)
+    held.add("default", 0, apart().pod_affinity)
+    assert held.kept_from(noisy) == 0b011
+    held.remove("default", 0, apart().pod_affinity)
+    held.remove("default", 0, own[1])
+    held.remove("other", 2, apart(namespace="other", namespaceSelector={}).pod_affinity)
+    assert held.kept_from(noisy) == 0
+    index = held._required_anti
+    assert (index._held, index._owner, index._sizes, index._left_out, index._size) == ({}, {}, {}, {}, 0)
