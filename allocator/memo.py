@@ -162,6 +162,11 @@ class Journal(Generic[Entry]):
             self.forgotten += older
             del kept[:older]
 
+    def forget(self) -> None:
+        """None of them is kept any more."""
+        self.forgotten += len(self._kept)
+        self._kept = []
+
     def since(self, seen: int) -> Sequence[Entry] | None:
         """The changes after the first `seen` ones; None where some of them are forgotten."""
         if seen < self.forgotten:

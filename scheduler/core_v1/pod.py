@@ -294,8 +294,8 @@ _READ = frozenset(_PodSpecFields.__annotations__) - {"nodeName"} | _READ_RAW
 _READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
 """What is read typed, and what is read as it comes beside it."""
 
-_TAKING = {"containers", "initContainers", "volumes"}
-"""What a pod that has a node takes there, however much it is."""
+_TAKING = {"containers", "initContainers", "resourceClaims", "volumes"}
+"""What a pod that has a node takes, there or of devices, however much it is."""
 
 _REMEMBERED = 1 << 12
 """Specs that are remembered, and characters of those that are."""

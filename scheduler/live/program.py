@@ -67,10 +67,10 @@ class Prescheduled:
         self._placed: dict[str, Pod] = {}
         self._users: dict[NamespacedName, dict[str, None]] = {}
         self._found: set[str] = set()
-        self._not_looked_at: set[str] = set()
+        self._not_looked_at: dict[str, None] = {}
 
     def __len__(self) -> int:
-        """As of this moment; where pods with thousands of claims have changed, of some a moment ago."""
+        """As of this moment; where pods with thousands of claims have changed, of some as of their turn."""
         left = MOST_CLAIMS
         for uid in list(self._not_looked_at):
             left -= len(self._placed[uid].claims)
@@ -90,13 +90,13 @@ class Prescheduled:
             self._forget(event.old)
             self._keep(event.new)
         elif isinstance(event, ClaimChanged):
-            self._not_looked_at.update(self._users.get(event.key, ()))
+            self._not_looked_at.update(self._users.get(event.key, {}))
 
     def _forget(self, pod: Pod | None) -> None:
         if pod is None or self._placed.pop(pod.uid, None) is None:
             return
         self._found.discard(pod.uid)
-        self._not_looked_at.discard(pod.uid)
+        self._not_looked_at.pop(pod.uid, None)
         for key in claim_keys(pod):
             users = self._users.get(key, {})
             users.pop(pod.uid, None)
@@ -109,10 +109,10 @@ class Prescheduled:
         self._placed[pod.uid] = pod
         for key in claim_keys(pod):
             self._users.setdefault(key, {})[pod.uid] = None
-        self._not_looked_at.add(pod.uid)
+        self._not_looked_at[pod.uid] = None
 
     def _look(self, uid: str) -> None:
-        self._not_looked_at.discard(uid)
+        self._not_looked_at.pop(uid, None)
         if self._is_so(self._placed[uid]):
             self._found.add(uid)
         else:

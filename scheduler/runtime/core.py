@@ -417,6 +417,7 @@ class Core:
             "devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations if one.claims),
             "credentials": lambda: self._connection.trouble,
             "limits": lambda: self._updates.limits_trouble,
+            "terms": lambda: self.cluster.infos.terms.trouble,
             "served": self._outdated,
         }
 

@@ -13,7 +13,7 @@ from allocator.cluster.usage import occupying
 from allocator.fleet.fleet import Fleet
 from allocator.model import Allocation, Claim, DeviceID, DeviceResult
 from allocator.pod_resources import CLAIM_ANNOTATION
-from scheduler.core_v1.object_fields import NamespacedName
+from scheduler.core_v1.object_fields import MOST_ENTRIES, NamespacedName
 from scheduler.core_v1.pod import Pod, PodClaim, claim_keys
 from scheduler.state.pod_resources import claim_name, may_ask
 from scheduler.state.pods import NodePods
@@ -553,8 +553,10 @@ def claims_of(pod: Pod, index: ClaimIndex) -> tuple[ClaimObject, ...] | Waiting:
 
 
 def in_excess(pod: Pod) -> Waiting | None:
-    """Why a pod is refused that says more than is looked at. Differs from kube-scheduler, which takes any number."""
-    return Waiting(f'pod "{pod}": {pod.excess}', is_unsupported=True) if pod.excess else None
+    """Why a pod is refused that says more than is looked at; one that has a node, only for its claims."""
+    # Differs from kube-scheduler, which takes any number.
+    is_refused = pod.excess and (not pod.node_name or len(pod.claims) > MOST_ENTRIES)
+    return Waiting(f'pod "{pod}": {pod.excess}', is_unsupported=True) if is_refused else None
 
 
 def in_flight(pod: Pod, claims: Iterable[ClaimObject], index: ClaimIndex) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from allocator.bits import Mask
 from allocator.memo import Journal
+from allocator.words import counted
 from cel.cache import LruCache
 from scheduler.core_v1.label_selectors import (
     NO_POD_AFFINITY,
@@ -44,6 +45,12 @@ MOST_SUMS = 8
 
 MOST_KNOWN = 64
 """Kinds of pods for which an answer knows whether it counts them; beyond, it forgets all of them."""
+
+FEW_LABELS = 16
+"""Of such a kind."""
+
+MOST_CHANGED = 1 << 17
+"""Words of what has changed that are kept: labels, and terms, of pods that may be gone."""
 
 MOST_WORDS = 1 << 18
 """Words of the questions whose answers are kept, and of the labels of kinds of pods: one pod has room for thousands."""
@@ -118,6 +125,25 @@ class SelectedPods:
         return is_own and selects(self.selector, pods.labels)
 
 
+Change = TypeVar("Change")
+
+
+class _CountedChanges(Journal[Change]):
+    """Those of pods, or terms, that come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = 0
+
+    def note(self, change: Change, words: int, most: int) -> None:
+        """It has changed. words: that stand in it. most: as of `add`."""
+        self._words += words
+        if self._words > MOST_CHANGED:
+            self.forget()
+            self._words = words
+        self.add(change, most)
+
+
 @dataclass(slots=True, eq=False)
 class _PodsOnNodes:
     """Pods with the same labels, by node number."""
@@ -166,7 +192,7 @@ class PodCounts:
         self._look = look
         self._alike: dict[_LabelsKey, _PodsOnNodes] = {}
         self._size = size
-        self._changes: Journal[tuple[_PodsOnNodes, int, int]] = Journal()
+        self._changes: _CountedChanges[tuple[_PodsOnNodes, int, int]] = _CountedChanges()
         self._answers = _no_answers()
 
     def add(self, number: int, pods: PodLabels) -> None:
@@ -185,7 +211,7 @@ class PodCounts:
     def forget_answers(self) -> None:
         """Work all out again: the labels of a namespace have changed, which terms may look at."""
         self._answers = _no_answers()
-        self._changes = Journal()
+        self._changes = _CountedChanges()
 
     def on_nodes(self, question: Question) -> Numbers:
         """How many there are, by node number. The array is not to be written to, and holds until pods come or go.
@@ -230,7 +256,8 @@ class PodCounts:
             is_counted = answer.question.counts(alike.pods, self._namespaces.get(alike.pods.namespace, {}))
             if len(answer.known) >= MOST_KNOWN:
                 answer.known.clear()
-            answer.known[alike.key] = is_counted
+            if len(alike.pods.labels) <= FEW_LABELS:
+                answer.known[alike.key] = is_counted
         return is_counted
 
     def _count(self, number: int, pods: PodLabels, sign: int) -> None:
@@ -244,7 +271,8 @@ class PodCounts:
             if not alike.on_nodes:
                 del self._alike[key]
         if self._answers:
-            self._changes.add((alike, number, sign), max(2 * len(self._alike), FEWEST_CHANGES))
+            most = max(2 * len(self._alike), FEWEST_CHANGES)
+            self._changes.note((alike, number, sign), 1 + len(alike.pods.labels), most)
 
 
 def _no_answers() -> LruCache[Question, _KeptCount]:
@@ -259,11 +287,14 @@ MOST_LABELLINGS = 256
 """Kinds of pods for which the matching terms are remembered; beyond, the least recently used one is forgotten."""
 
 
-MOST_OF_NAMESPACE = 1 << 14
-"""Different terms of one sort of the pods of a namespace that count: each is held against each new kind of pods.
+MOST_OF_NAMESPACE = 1 << 12
+"""Terms of one sort of the pods of a namespace that count, those of equal pods once.
 
-Pods of one controller mostly have the same.
+Each is held against each new kind of pods, of whatever namespace.
 """
+
+MOST_NAMED = 8
+"""Namespaces that a warning names."""
 
 MOST_ADDED = 1 << 21
 """After so many additions for all kinds they are forgotten, and counted again when they are asked about: 200 MiB."""
@@ -326,6 +357,24 @@ class _Matching:
     version: int = -1
 
 
+@dataclass(slots=True, eq=False)
+class _TermsOfNamespace(Generic[Term]):
+    """How many of its pods have them, by node. size: terms that count. left_out: those that wait for room."""
+
+    held: dict[tuple[Term, ...], Counter[int]] = field(default_factory=dict)
+    left_out: dict[tuple[Term, ...], Counter[int]] = field(default_factory=dict)
+    size: int = 0
+
+
+def _add_up(counts: dict[tuple[Term, ...], Counter[int]], terms: tuple[Term, ...], number: int, times: int) -> None:
+    on_nodes = counts.setdefault(terms, Counter())
+    on_nodes[number] += times
+    if not on_nodes[number]:
+        del on_nodes[number]
+        if not on_nodes:
+            del counts[terms]
+
+
 class _TermIndex(Generic[Term]):
     """Terms of one sort. term_of: what looks at pods, of each of them. weight_of: what each counts."""
 
@@ -335,37 +384,37 @@ class _TermIndex(Generic[Term]):
         self._topology = topology
         self._term_of: Callable[[Term], AffinityTerm] = term_of
         self._weight_of: Callable[[Term], int] = weight_of
-        self._held: dict[tuple[Term, ...], Counter[int]] = {}
-        self._owner: dict[tuple[Term, ...], str] = {}
-        self._sizes: Counter[str] = Counter()
-        self._left_out: Counter[tuple[Term, ...]] = Counter()
+        self._by_namespace: dict[str, _TermsOfNamespace[Term]] = {}
         self._size = 0
-        self._changes: Journal[tuple[Term, int, int]] = Journal()
+        self._changes: _CountedChanges[tuple[Term, int, int]] = _CountedChanges()
         self._added = 0
         self._matching: LruCache[Hashable, _Matching] = LruCache(MOST_LABELLINGS, MOST_WORDS)
 
     @property
     def is_empty(self) -> bool:
         """Whether no pod on a node has such terms."""
-        return not self._held
+        return not self._size
+
+    @property
+    def left_out(self) -> Iterator[str]:
+        """The namespaces of which not all terms count."""
+        return (namespace for namespace, own in self._by_namespace.items() if own.left_out)
 
     def count(self, namespace: str, number: int, terms: tuple[Term, ...], sign: int) -> None:
         """One pod more, or less, of the namespace with these terms is on the node."""
-        if not terms or (terms not in self._held and self._leaves_out(namespace, terms, sign)):
+        if not terms:
             return
-        self._hold(namespace, number, terms, sign)
-        for term in terms:
-            self._changes.add((term, number, sign), max(self._size, FEWEST_CHANGES))
-
-    def _leaves_out(self, namespace: str, terms: tuple[Term, ...], sign: int) -> bool:
-        """Whether they do not count, as the namespace has too many; they do not until all such pods are gone."""
+        own = self._by_namespace.setdefault(namespace, _TermsOfNamespace())
         # Differs from kube-scheduler, which counts any number, of whatever namespace, for each pod that it decides.
-        if terms not in self._left_out and self._sizes[namespace] + len(terms) <= MOST_OF_NAMESPACE:
-            return False
-        self._left_out[terms] += sign
-        if not self._left_out[terms]:
-            del self._left_out[terms]
-        return True
+        if terms in own.held or (terms not in own.left_out and own.size + len(terms) <= MOST_OF_NAMESPACE):
+            self._hold(own, number, terms, sign)
+        else:
+            _add_up(own.left_out, terms, number, sign)
+        while own.left_out and own.size + len(terms := next(iter(own.left_out))) <= MOST_OF_NAMESPACE:
+            for other, times in own.left_out.pop(terms).items():
+                self._hold(own, other, terms, times)
+        if not own.held and not own.left_out:
+            del self._by_namespace[namespace]
 
     def matching(self, pods: EqualPods) -> Mapping[str, _Pull]:
         """What those that match the pods add up to, by topology key; keys that no node has are left out.
@@ -383,23 +432,16 @@ class _TermIndex(Generic[Term]):
         matching.seen, matching.version = self._changes.now, self._topology.keys_version
         return matching.by_key
 
-    def _hold(self, namespace: str, number: int, terms: tuple[Term, ...], sign: int) -> None:
-        on_nodes = self._held.get(terms)
-        if on_nodes is None:
-            on_nodes = self._held[terms] = Counter()
-            self._owner[terms] = namespace
-            self._sizes[namespace] += len(terms)
-            self._size += len(terms)
-        on_nodes[number] += sign
-        if not on_nodes[number]:
-            del on_nodes[number]
-        if not on_nodes:
-            owner = self._owner.pop(terms)
-            del self._held[terms]
-            self._size -= len(terms)
-            self._sizes[owner] -= len(terms)
-            if not self._sizes[owner]:
-                del self._sizes[owner]
+    def _hold(self, own: "_TermsOfNamespace[Term]", number: int, terms: tuple[Term, ...], times: int) -> None:
+        before = terms in own.held
+        _add_up(own.held, terms, number, times)
+        more = len(terms) * ((terms in own.held) - before)
+        own.size += more
+        self._size += more
+        for addition in terms:
+            term = self._term_of(addition)
+            words = 1 + len(term.namespaces) + _words_of(term.selector) + _words_of(term.namespace_selector)
+            self._changes.note((addition, number, times), words, max(self._size, FEWEST_CHANGES))
 
     def _unseen(self, known: _Matching) -> Iterator[tuple[tuple[Term, ...], Counts]]:
         unseen = self._changes.since(known.seen) if known.version == self._topology.keys_version else None
@@ -407,7 +449,8 @@ class _TermIndex(Generic[Term]):
             yield from (((term,), ((number, sign),)) for term, number, sign in unseen)
             return
         known.by_key = {}
-        yield from ((terms, on_nodes.items()) for terms, on_nodes in self._held.items())
+        for own in self._by_namespace.values():
+            yield from ((terms, on_nodes.items()) for terms, on_nodes in own.held.items())
 
     def _note(self, known: _Matching, pods: EqualPods, terms: Iterable[Term], counts: Counts) -> None:
         for addition in terms:
@@ -437,6 +480,15 @@ class HeldTerms:
     def remove(self, namespace: str, number: int, affinity: PodAffinity) -> None:
         """A pod on the node, which was added, is there no more."""
         self._count(namespace, number, affinity, -1)
+
+    @property
+    def trouble(self) -> str:
+        """Of which namespaces some terms do not count; empty where all do."""
+        every = self._required, self._required_anti, self._preferred, self._preferred_anti
+        if not (namespaces := sorted({namespace for index in every for namespace in index.left_out})):
+            return ""
+        whose = f"{counted(len(namespaces), 'namespace')} ({', '.join(namespaces[:MOST_NAMED])})"
+        return f"pods of {whose} have more than {MOST_OF_NAMESPACE:,} terms about other pods; the rest do not count"
 
     def kept_from(self, pod: Pod) -> Mask:
         """The nodes in whose domains a pod is that keeps this one away.

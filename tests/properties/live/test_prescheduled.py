@@ -87,5 +87,5 @@ def test_number_is_that_of_a_look_at_all_pods(happened: list[Pod | Claim | tuple
     assert counted == len(world.counted) == world.number()
     for uid in list(world.pods):
         world.set_pod(uid, None)
-    assert (world.counted._placed, world.counted._users, world.counted._not_looked_at) == ({}, {}, set())
+    assert (world.counted._placed, world.counted._users, world.counted._not_looked_at) == ({}, {}, {})
     assert len(world.counted) == 0

@@ -151,6 +151,7 @@ def test_a_pod_that_says_more_than_is_looked_at_is_told_so(cluster: Cluster) -> 
     excess = "spec.volumes has 129 entries; at most 128 are looked at"
     pod = a_pod(excess=excess)
     assert texts(cluster, pod) == cluster.gate(pod) == f'pod "default/pod": {excess}'
+    assert texts(cluster, replace(pod, node_name="node-0")) == "", "what a pod that has a node uses is judged as ever"
 
 
 def test_claim_that_is_being_deleted_and_kept_by_the_pod_alone_does_not_gate_it(cluster: Cluster) -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.core_v1.label_selectors import PodAffinityFields, pod_affinity_of
+from scheduler.core_v1.label_selectors import PodAffinity, PodAffinityFields, pod_affinity_of
 from scheduler.core_v1.object_fields import typed
 from scheduler.core_v1.pod import Pod
 from scheduler.state.labels import Topology
@@ -88,25 +88,45 @@ def test_domains_follow_the_labels_of_nodes() -> None:
     assert cluster.kept_from(noisy) == 0b001
 
 
-def test_a_namespace_has_so_many_different_terms_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def few_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.state.pods_by_labels.MOST_OF_NAMESPACE", 2)
-    (held, _), noisy = three_nodes(), a_pod(labels={"noisy": "yes"})
-    own = [apart(labelSelector={"matchLabels": {"noisy": "yes", f"a{one}": "b"}}).pod_affinity for one in range(2)]
-    for affinity in own:
-        held.add("default", 0, affinity)
+
+
+def of_its_own(number: int, namespace: str = "default") -> PodAffinity:
+    return apart(namespace, labelSelector={"matchLabels": {f"a{number}": "b"}}).pod_affinity
+
+
+@pytest.mark.usefixtures("few_terms")
+def test_a_namespace_has_so_many_terms_that_count_and_the_others_do_once_there_is_room() -> None:
+    (held, _), noisy, keeps = three_nodes(), a_pod(labels={"noisy": "yes"}), apart().pod_affinity
+    for number in range(2):
+        held.add("default", 0, of_its_own(number))
     for _ in range(2):
-        held.add("default", 0, apart().pod_affinity)
+        held.add("default", 0, keeps)
     assert held.kept_from(noisy) == 0
-    held.add("other", 2, apart(namespace="other", namespaceSelector={}).pod_affinity)
-    held.remove("default", 0, own[0])
-    held.remove("default", 0, apart().pod_affinity)
-    assert held.kept_from(noisy) == 0, "not before all such pods are gone"
-    held.remove("default", 0, apart().pod_affinity)
+    told = "pods of 1 namespace (default) have more than 2 terms about other pods; the rest do not count"
+    assert held.trouble == told
+    held.remove("default", 0, keeps)
+    held.remove("default", 0, of_its_own(0))
+    assert (held.kept_from(noisy), held.trouble) == (0b011, "")
+    held.remove("default", 0, keeps)
+    assert held.kept_from(noisy) == 0
+    held.remove("default", 0, of_its_own(1))
+    index = held._required_anti
+    assert (index._by_namespace, index._size) == ({}, 0)
+
+
+@pytest.mark.usefixtures("few_terms")
+def test_what_one_namespace_has_too_much_of_counts_for_another_one() -> None:
+    """Its terms may be the same, word for word."""
+    (held, _), noisy = three_nodes(), a_pod(labels={"noisy": "yes"})
+    for number in range(2):
+        held.add("other", 0, of_its_own(number, "other"))
+    same = apart("other", namespaces=["default"]).pod_affinity
+    assert same == apart().pod_affinity
+    held.add("other", 2, same)
     held.add("default", 0, apart().pod_affinity)
     assert held.kept_from(noisy) == 0b011
     held.remove("default", 0, apart().pod_affinity)
-    held.remove("default", 0, own[1])
-    held.remove("other", 2, apart(namespace="other", namespaceSelector={}).pod_affinity)
     assert held.kept_from(noisy) == 0
-    index = held._required_anti
-    assert (index._held, index._owner, index._sizes, index._left_out, index._size) == ({}, {}, {}, {}, 0)

@@ -120,3 +120,19 @@ def test_more_nodes_than_before_keep_their_pods() -> None:
     pods.grow(5)
     pods.add(4, of(WEB))
     assert list(pods.on_nodes(SELECTED)) == [1, 0, 0, 0, 1]
+
+
+def test_labels_of_pods_that_are_gone_are_kept_up_to_a_number_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pod has room for thousands, and its owner changes one of them all the time."""
+    monkeypatch.setattr("scheduler.state.pods_by_labels.MOST_CHANGED", 1000)
+    pods = counts()
+    pods.on_nodes(SELECTED)
+    for change in range(50):
+        labels = of(WEB | {f"label-{number}": str(change) for number in range(100)})
+        pods.add(0, labels)
+        assert list(pods.on_nodes(SELECTED)) == [1, 0, 0]
+        pods.remove(0, labels)
+    assert len(pods._changes._kept) <= 10
+    (answer,) = pods._answers.values()
+    assert answer.known == {}
+    assert list(pods.on_nodes(SELECTED)) == [0, 0, 0]
