@@ -30,7 +30,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import DeviceTerms, attribute_terms
 from scheduler.decision.filters import Groups, after_devices, feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult, with_allocations
-from scheduler.decision.time_limits import SCORES_S, TooLong
+from scheduler.decision.time_limits import TooLong
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
@@ -365,7 +365,7 @@ class PodCycle:
         scorer, limit = self.cluster.scorer_of(self.pod), self.cluster.time_limit
         if scorer is None:
             return None
-        return limit.within(SCORES_S, lambda: scorer.on(number, self._name, self.requests, pending), None)
+        return limit.scored(lambda: scorer.on(number, self._name, self.requests, pending), None)
 
     def beside_devices(self, pod: Pod, required: Requirements, number: int) -> str:
         """Why the pod does not fit the node with the devices that it gets there; empty where it does.
@@ -432,7 +432,7 @@ class PodCycle:
             most = max(score for score, _ in best_scores)
             return union(mask for score, mask in best_scores if score == most)
 
-        return self.cluster.time_limit.within(SCORES_S, best, nodes)
+        return self.cluster.time_limit.scored(best, nodes)
 
     def _missing_class(self) -> str:
         classes = self.cluster.fleet.classes

@@ -35,6 +35,9 @@ A probe takes several iterations of the event loop, and would have one for each 
 SCORES_S = 0.4
 """So long a policy may look at whole nodes, each time: what pods of all namespaces ask for sizes its work."""
 
+SCORES_REST_S = 8.0
+"""So long it is not asked where that was not enough: others are charged for what it takes."""
+
 Result = TypeVar("Result")
 
 _CANCELLED = "cancelled: the decision takes too long"
@@ -66,6 +69,7 @@ class DecisionTimeLimit:
         self._clock = clock or (lambda: 0.0)
         self._processor = processor or (lambda: 0.0)
         self._ends = inf, inf
+        self._scores_again = -inf
         self._owed = 0.0, 0.0
         """What it takes to undo what decisions have changed for themselves; it is a part of their time."""
 
@@ -89,13 +93,19 @@ class DecisionTimeLimit:
         finally:
             self._ends = outer
 
-    def within(self, most_s: float, work: Callable[[], Result], otherwise: Result) -> Result:
-        """What the work returns, or something else where it takes longer. Raises Cancelled where no time is left."""
+    def scored(self, work: Callable[[], Result], otherwise: Result) -> Result:
+        """What a policy says that looks at whole nodes; `otherwise` where that takes long, and for a while after it.
+
+        Raises Cancelled where no time is left at all.
+        """
+        if self._clock() < self._scores_again:
+            return otherwise
         try:
-            with self.limited(most_s):
+            with self.limited(SCORES_S):
                 return work()
         except TooLong:
             self.look()
+            self._scores_again = self._clock() + SCORES_REST_S
             return otherwise
 
     def is_over(self) -> bool:

@@ -23,7 +23,7 @@ from allocator.outcome import Allocated, AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.decision.time_limits import FREE_S, REST, SCORES_S, NamespaceShare, TooLong, timed_out
+from scheduler.decision.time_limits import FREE_S, REST, NamespaceShare, TooLong, timed_out
 from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.state.claims import ClaimObject, Waiting, claims_of, full
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
@@ -101,7 +101,7 @@ def _by_policy(cluster: Cluster, pod: Pod, pending: Sequence[Claim], ranks: Mapp
             for score, nodes in scorer.all(str(pod), requests, pending, able)
         }
 
-    return cluster.time_limit.within(SCORES_S, by_score, ranks)
+    return cluster.time_limit.scored(by_score, ranks)
 
 
 def preemptor_of(cluster: Cluster) -> Preemptor:
