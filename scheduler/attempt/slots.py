@@ -236,7 +236,9 @@ class Slots:
         under_way = self._taken[namespace] + self._waiting_in[namespace] + self._beside[namespace]
         if under_way < UNTRIED_MAX:
             return ""
-        return f"no pod of namespace {namespace} has been bound yet, and its pods are tried {UNTRIED_MAX} at a time"
+        return (
+            f"nothing is known yet of writes in namespace {namespace}, and its pods are tried {UNTRIED_MAX} at a time"
+        )
 
     def _untried(self) -> int:
         """How many attempts have a slot, or wait for one, in namespaces of which nothing is known."""

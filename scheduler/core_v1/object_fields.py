@@ -229,7 +229,7 @@ class SpecRead:
 
 
 def exceeding_fields(spec: Mapping[str, object], read: SpecRead) -> Mapping[str, str]:
-    """What a pod's spec has more of than is looked at: by field the reason to refuse the pod, the worst first.
+    """What a pod's spec has more of than is looked at: by field the reason to refuse the pod.
 
     spec: raw; read: what is read of it. Without these fields the rest is within the limits.
     """

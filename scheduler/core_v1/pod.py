@@ -334,6 +334,8 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
     if left_out := exceeding.keys() - (_TAKING if raw_spec.get("nodeName") else set()):
         raw_spec = {name: value for name, value in raw_spec.items() if name not in left_out}
         raw, spec = {**raw, "spec": raw_spec}, SpecRead(raw_spec, _READ, _READ_OF_CONTAINERS)
+        if validate and kept and _errors(kept):  # of files all is judged: whoever lints asks for no quick answer
+            return None
         validate = False  # fields that are left may refer to one that is not
     fields, _ = typed(_OwnFields, raw)
     if fields is None or (validate and _has_errors(fields)):

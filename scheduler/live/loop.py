@@ -91,7 +91,7 @@ TURN_S = 0.001
 SHARE_S = 1.0
 """How soon a pod is retried whose namespace waits for the answers to as many writes as it may."""
 
-DOUBT_S = 0.2
+DOUBT_S = 0.5
 """The same where none of its writes has been answered yet: most are within some hundredths."""
 
 LEFT = "another process is at work on the pod's claims"

@@ -235,8 +235,8 @@ class FreeByNode:
         is_same_workload = self._seen_workload == self.workload.changes
         if is_same_workload and self._kinds is not None and self._fleet.are_current(self._kinds):
             return False
-        self._seen_workload = self.workload.changes
-        self._kinds = self._fleet.kinds([claim for _, shape in self.workload.typical() for claim in shape.claims])
+        kinds = self._fleet.kinds([claim for _, shape in self.workload.typical() for claim in shape.claims])
+        self._seen_workload, self._kinds = self.workload.changes, kinds  # once it was not cancelled
         self._shapes.clear()
         return True
 

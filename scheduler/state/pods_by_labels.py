@@ -453,13 +453,17 @@ class _TermIndex(Generic[Term]):
             yield from ((terms, on_nodes.items()) for terms, on_nodes in own.held.items())
 
     def _note(self, known: _Matching, pods: EqualPods, terms: Iterable[Term], counts: Counts) -> None:
+        weights: dict[str, int] = {}
+        term_of, has, is_matched = self._term_of, self._topology.has, pods.is_matched
         for addition in terms:
-            term, weight = self._term_of(addition), self._weight_of(addition)
-            if self._topology.has(term.topology_key) and pods.is_matched(term):
-                pull = known.by_key.setdefault(term.topology_key, _Pull())
-                self._added += len(counts)
-                for number, times in counts:
-                    pull.add(number, times * weight)
+            term = term_of(addition)
+            if has(term.topology_key) and is_matched(term):
+                weights[term.topology_key] = weights.get(term.topology_key, 0) + self._weight_of(addition)
+        for key, weight in weights.items():
+            pull = known.by_key.setdefault(key, _Pull())
+            self._added += len(counts)
+            for number, times in counts:
+                pull.add(number, times * weight)
 
 
 class HeldTerms:

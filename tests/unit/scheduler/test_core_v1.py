@@ -480,6 +480,15 @@ def test_containers_may_use_claims_of_a_list_that_is_not_read() -> None:
     assert pod_of(a_pod("p", resourceClaims=entries, containers=[container])).excess
 
 
+def test_of_a_file_all_is_judged_however_much_a_pod_says() -> None:
+    raw = a_pod("p", affinity=naming(100_000), nodeSelector={"!!": "x"})
+    (error,) = pod_errors(raw)
+    assert error.startswith("spec.nodeSelector[!!]: ")
+    watched, _ = decode_pod(raw, keeps_raw=False)
+    assert watched is not None
+    assert watched.excess
+
+
 def test_what_a_pod_takes_of_its_node_counts_however_much_it_says() -> None:
     requests = [requesting("a", requests={"cpu": "2"}), *({"name": f"{'c' * 40}-{one}"} for one in range(2_000))]
     pod = pod_of(a_pod("p", affinity=naming(100_000), containers=requests, nodeName="node-0"))

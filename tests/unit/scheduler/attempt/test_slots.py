@@ -504,7 +504,7 @@ def test_namespace_has_few_attempts_until_one_has_succeeded() -> None:
     taken = [slots.take("new") for _ in range(UNTRIED_MAX - 1)]
     assert slots.doubt("new") == ""
     with slots.beside("new"):
-        told = "no pod of namespace new has been bound yet, and its pods are tried 8 at a time"
+        told = "nothing is known yet of writes in namespace new, and its pods are tried 8 at a time"
         assert (slots.doubt("new"), slots.doubt("other")) == (told, "")
         taken[0].succeeded()
         assert slots.doubt("new") == ""
