@@ -174,6 +174,22 @@ class Journal(Generic[Entry]):
         return self._kept[seen - self.forgotten :]
 
 
+class WeighedJournal(Journal[Entry]):
+    """Changes that name what may be gone by now, and be large."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._weight = 0
+
+    def weigh(self, entry: Entry, weight: int, most_weight: int, most: int) -> None:
+        """It has changed. most_weight: of all together, beyond which those before are forgotten. most: as `add`."""
+        self._weight += weight
+        if self._weight > most_weight:
+            self.forget()
+            self._weight = weight
+        self.add(entry, most)
+
+
 class ChangedNumbers(Journal[int]):
     """The numbers of nodes that have changed."""
 

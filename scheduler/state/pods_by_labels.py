@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from allocator.bits import Mask
-from allocator.memo import Journal
+from allocator.memo import WeighedJournal
 from allocator.words import counted
 from cel.cache import LruCache
 from scheduler.core_v1.label_selectors import (
@@ -125,25 +125,6 @@ class SelectedPods:
         return is_own and selects(self.selector, pods.labels)
 
 
-Change = TypeVar("Change")
-
-
-class _CountedChanges(Journal[Change]):
-    """Those of pods, or terms, that come and go."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._words = 0
-
-    def note(self, change: Change, words: int, most: int) -> None:
-        """It has changed. words: that stand in it. most: as of `add`."""
-        self._words += words
-        if self._words > MOST_CHANGED:
-            self.forget()
-            self._words = words
-        self.add(change, most)
-
-
 @dataclass(slots=True, eq=False)
 class _PodsOnNodes:
     """Pods with the same labels, by node number."""
@@ -192,7 +173,7 @@ class PodCounts:
         self._look = look
         self._alike: dict[_LabelsKey, _PodsOnNodes] = {}
         self._size = size
-        self._changes: _CountedChanges[tuple[_PodsOnNodes, int, int]] = _CountedChanges()
+        self._changes: WeighedJournal[tuple[_PodsOnNodes, int, int]] = WeighedJournal()
         self._answers = _no_answers()
 
     def add(self, number: int, pods: PodLabels) -> None:
@@ -211,7 +192,7 @@ class PodCounts:
     def forget_answers(self) -> None:
         """Work all out again: the labels of a namespace have changed, which terms may look at."""
         self._answers = _no_answers()
-        self._changes = _CountedChanges()
+        self._changes = WeighedJournal()
 
     def on_nodes(self, question: Question) -> Numbers:
         """How many there are, by node number. The array is not to be written to, and holds until pods come or go.
@@ -272,7 +253,7 @@ class PodCounts:
                 del self._alike[key]
         if self._answers:
             most = max(2 * len(self._alike), FEWEST_CHANGES)
-            self._changes.note((alike, number, sign), 1 + len(alike.pods.labels), most)
+            self._changes.weigh((alike, number, sign), 1 + len(alike.pods.labels), MOST_CHANGED, most)
 
 
 def _no_answers() -> LruCache[Question, _KeptCount]:
@@ -386,7 +367,7 @@ class _TermIndex(Generic[Term]):
         self._weight_of: Callable[[Term], int] = weight_of
         self._by_namespace: dict[str, _TermsOfNamespace[Term]] = {}
         self._size = 0
-        self._changes: _CountedChanges[tuple[Term, int, int]] = _CountedChanges()
+        self._changes: WeighedJournal[tuple[Term, int, int]] = WeighedJournal()
         self._added = 0
         self._matching: LruCache[Hashable, _Matching] = LruCache(MOST_LABELLINGS, MOST_WORDS)
 
@@ -441,7 +422,7 @@ class _TermIndex(Generic[Term]):
         for addition in terms:
             term = self._term_of(addition)
             words = 1 + len(term.namespaces) + _words_of(term.selector) + _words_of(term.namespace_selector)
-            self._changes.note((addition, number, times), words, max(self._size, FEWEST_CHANGES))
+            self._changes.weigh((addition, number, times), words, MOST_CHANGED, max(self._size, FEWEST_CHANGES))
 
     def _unseen(self, known: _Matching) -> Iterator[tuple[tuple[Term, ...], Counts]]:
         unseen = self._changes.since(known.seen) if known.version == self._topology.keys_version else None
