@@ -47,7 +47,7 @@ LATE_S = 120.0
 """A preemption that lasts longer is told in an event."""
 
 MOST_CLAIMS = 4096
-"""Of records that are looked at before each decision: some milliseconds."""
+"""Of pods that are looked at in one turn: some milliseconds; the other pods have theirs in the next ones."""
 
 SPARED = "Pods of other schedulers are spared, since preemptions for the pod have won it no place."
 

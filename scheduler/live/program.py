@@ -30,7 +30,7 @@ from scheduler.decision.time_limits import MOST_S
 from scheduler.live.endings import GroupConditions, KnownGroups, LoopDependencies
 from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
-from scheduler.live.preemptions import Preemptions, PreemptionTerms
+from scheduler.live.preemptions import MOST_CLAIMS, Preemptions, PreemptionTerms
 from scheduler.output.time_line import DecisionLog
 from scheduler.output.ui_server import PATH, Ui, UiSource
 from scheduler.plugins.profile import REASONS
@@ -49,11 +49,7 @@ from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, PodGroupChanged
 from scheduler.state.invariants import Violation
 
-# The pods that were created with a node and lack devices; updated by events, so that reading costs nothing.
-
-
-MOST_CLAIMS = 4096
-"""Of pods that are looked at to count them: some tens of milliseconds."""
+# The pods that were created with a node and lack devices. Events say at which of them to look again; who reads looks.
 
 
 class Prescheduled:

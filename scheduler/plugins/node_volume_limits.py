@@ -21,7 +21,7 @@ from scheduler.state.cluster_changes import (
     PodChanged,
     VolumeAttachmentChanged,
 )
-from scheduler.state.volumes import claims_of, names_claim
+from scheduler.state.volumes import claims_of, uses_claim
 
 EXCEEDED = "node(s) exceed max volume count"
 UNINSTALLED = "CSI driver is not installed on the node"
@@ -99,7 +99,7 @@ def _gives_back(_who: RefusedPod, event: GivenBack) -> bool:
 
 
 def _is_own_and_new(who: RefusedPod, event: PersistentVolumeClaimChanged) -> bool:
-    return event.old is None and event.new is not None and names_claim(who.pod, event.new.key)
+    return event.old is None and event.new is not None and uses_claim(who.pod, event.new.key)
 
 
 def _can_be_done_without(_who: RefusedPod, event: CSIDriverChanged) -> bool:

@@ -33,7 +33,7 @@ from scheduler.state.cluster_changes import (
 )
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of_numbers, numbers_of
 from scheduler.state.storage import NO_AMOUNT
-from scheduler.state.volumes import CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of, names_claim
+from scheduler.state.volumes import CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of, uses_claim
 
 UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
 UNAVAILABLE = "node(s) didn't find available persistent volumes to bind"
@@ -295,7 +295,7 @@ def _rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
 
 def is_own(who: RefusedPod, event: PersistentVolumeClaimChanged) -> bool:
     """A claim of the pod comes, or changes."""
-    return event.new is not None and names_claim(who.pod, event.new.key)
+    return event.new is not None and uses_claim(who.pod, event.new.key)
 
 
 def is_labelled_anew(_who: RefusedPod, event: NodeChanged) -> bool:

@@ -356,7 +356,7 @@ def claims_of(pod: Pod) -> list[NamespacedName]:
     return list(dict.fromkeys((pod.namespace, one.claim_of(pod.name)) for one in pod.volumes.claims))
 
 
-def names_claim(pod: Pod, claim: NamespacedName) -> bool:
+def uses_claim(pod: Pod, claim: NamespacedName) -> bool:
     """Whether the claim is of one of the pod's volumes."""
     namespace, name = claim
     return pod.namespace == namespace and any(one.claim_of(pod.name) == name for one in pod.volumes.claims)
