@@ -35,8 +35,8 @@ A probe takes several iterations of the event loop, and would have one for each 
 SCORES_S = 0.4
 """So long a policy may look at whole nodes, each time: what pods of all namespaces ask for sizes its work."""
 
-SCORES_REST_S = 8.0
-"""So long it is not asked where that was not enough: others are charged for what it takes."""
+SCORES_BURST_S = 0.6
+"""So much it may take at once before it rests: at the start, and when the workload has changed, all nodes are new."""
 
 Result = TypeVar("Result")
 
@@ -70,6 +70,8 @@ class DecisionTimeLimit:
         self._processor = processor or (lambda: 0.0)
         self._ends = inf, inf
         self._scores_again = -inf
+        self.scored_s = 0.0
+        """What policies that look at whole nodes have taken of the processor's time: no namespace's."""
         self._owed = 0.0, 0.0
         """What it takes to undo what decisions have changed for themselves; it is a part of their time."""
 
@@ -94,19 +96,39 @@ class DecisionTimeLimit:
             self._ends = outer
 
     def scored(self, work: Callable[[], Result], otherwise: Result) -> Result:
-        """What a policy says that looks at whole nodes; `otherwise` where that takes long, and for a while after it.
+        """What a policy says that looks at whole nodes; `otherwise` where that takes long, or while it rests.
 
+        It has a share of the time as a namespace has, and rests when it is used up: who asks is charged for nothing.
         Raises Cancelled where no time is left at all.
         """
-        if self._clock() < self._scores_again:
+        if self.scores_rest_s > 0:
             return otherwise
+        began = self._processor()
         try:
             with self.limited(SCORES_S):
                 return work()
         except TooLong:
             self.look()
-            self._scores_again = self._clock() + SCORES_REST_S
             return otherwise
+        finally:
+            used_s = self._processor() - began
+            self.scored_s += used_s
+            if used_s > FREE_S:
+                unused = self._clock() - FACTOR * SCORES_BURST_S
+                self._scores_again = max(self._scores_again, unused) + FACTOR * used_s
+
+    @property
+    def scores_rest_s(self) -> float:
+        """How long policies that look at whole nodes have no say, since they have taken long; 0 or less: they have."""
+        return self._scores_again - self._clock()
+
+    @property
+    def scores_trouble(self) -> str:
+        """For operators: that pods are placed without these policies just now; empty where they have a say."""
+        rest_s = self.scores_rest_s
+        if rest_s <= 0:
+            return ""
+        return f"policies that look at whole nodes take long, and have no say for {rest_s:.0f} s more"
 
     def is_over(self) -> bool:
         """Whether it is time to give up; never outside of `limited`."""

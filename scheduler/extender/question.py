@@ -291,9 +291,11 @@ class TimeSlices:
     def _counted(self, namespace: str, slice_: TimeSlice) -> Iterator[None]:
         """Counts the time that the context is open for the namespace."""
         self._cluster.fleet.refresh()  # what events have changed is worked out whoever is next, and is none of its time
-        began = self._processor()
+        limit = self._cluster.time_limit
+        began, scored_s = self._processor(), limit.scored_s
         try:
             yield
         finally:
             slice_.took_s = self._processor() - began
-            self._share.spent(namespace, slice_.took_s, self._clock(), is_placed=slice_.is_placed)
+            charged_s = slice_.took_s - (limit.scored_s - scored_s)
+            self._share.spent(namespace, charged_s, self._clock(), is_placed=slice_.is_placed)

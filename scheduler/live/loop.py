@@ -236,16 +236,20 @@ class Loop:
 
         What others write and read waits meanwhile: they get as long as that for it, before the next group's turn.
         """
-        namespace, started, began = pod.namespace, self._clock(), self._processor()
+        namespace, started, began = pod.namespace, self._clock(), self._charged_s()
         try:
             yield
         finally:
             self._group_decided_at = now = self._clock()
-            took_s = self._processor() - began
+            took_s = self._charged_s() - began
             self._time.spent(namespace, took_s, now)
             self._queue.used(pod, FACTOR * took_s)  # groups are interrupted by nobody
             if self._queue.has_others_in_flight(namespace) or self._time.others_tried_at(namespace) + SEEN_S > now:
                 self._queue.rest(now + (now - started), lambda one: self._known.groups.key_of(one) is not None)
+
+    def _charged_s(self) -> float:
+        """The processor's time until now, without what policies have taken that look at whole nodes."""
+        return self._processor() - self._cluster.time_limit.scored_s
 
     def _attempt_alone(self, entry: QueuedPod, started: float) -> None:
         pod = entry.pod
@@ -264,11 +268,11 @@ class Loop:
         failed = self._broken(pod_claims)
         self._cluster.time_limit.give(self._time.slice_s(pod.namespace, entry.spent_s))
         reasons = {uid: one.reason for uid, one in failed.items()}
-        began = self._processor()
+        began = self._charged_s()
         self._cluster.expect(pod, [one.claim for one in pod_claims])
         decided, won = self._decide(entry, pod_claims, reasons, started)
         took_s = self._clock() - started
-        used_s = self._processor() - began
+        used_s = self._charged_s() - began
         self._time.spent(pod.namespace, used_s, started + took_s, is_placed=isinstance(decided, Placed))
         self._queue.used(pod, used_s)
         if isinstance(decided, OutOfTime):

@@ -418,6 +418,7 @@ class Core:
             "credentials": lambda: self._connection.trouble,
             "limits": lambda: self._updates.limits_trouble,
             "terms": lambda: self.cluster.infos.terms.trouble,
+            "policy": lambda: self.cluster.time_limit.scores_trouble,
             "served": self._outdated,
         }
 

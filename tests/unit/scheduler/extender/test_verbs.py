@@ -277,6 +277,19 @@ def test_namespace_with_costly_decisions_lets_others_go_first_while_they_have_pe
     assert world.filter()["NodeNames"] == ["node-1"], "the other pod has its node"
 
 
+def test_what_a_policy_takes_that_looks_at_whole_nodes_is_charged_to_nobody() -> None:
+    world = World(decision_s=1.0)
+    world.cluster.set_pod(a_user_elsewhere("any"))
+    scores = world.cluster.fleet.scores
+
+    def scored_by_policy(*asked: Any) -> Any:
+        world.cluster.time_limit.scored_s += 1.0
+        return scores(*asked)
+
+    world.cluster.fleet.scores = scored_by_policy  # type: ignore[method-assign, assignment]
+    assert [world.filter()["NodeNames"] for _ in range(3)] == [["node-1"]] * 3
+
+
 def test_namespace_with_costly_decisions_has_its_turn_again() -> None:
     world = World(decision_s=1.0)
     world.cluster.set_pod(a_user_elsewhere("any"))

@@ -427,6 +427,32 @@ def test_many_namespaces_with_one_costly_pod_each_keep_no_other_waiting_for_all_
     assert set(turns) == {"default", *(f"dear-{number}" for number in range(20))}
 
 
+def test_what_a_policy_takes_that_looks_at_whole_nodes_is_charged_to_nobody(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the pods of all namespaces ask for sizes its work, and who asks next would pay for it."""
+    turns: list[str] = []
+
+    def decided(view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
+        turns.append(pod.name)
+        view.time_limit.scored_s += 10.0
+        room.now += 10.0
+        room.queue.done(pod.uid)
+        return Failed("no matter")
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        room.add("first", "second", "third")
+        room.queue.add(replace(a_pod(name="other"), namespace="other"), room.now)
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert sorted(turns) == ["first", "other", "second", "third"]
+    assert room.loop._time.waits_until("default") == 0.0
+
+
 def test_new_namespace_does_not_wait_behind_all_that_are_known_for_costly_decisions(
     room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
