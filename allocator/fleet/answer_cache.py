@@ -347,13 +347,14 @@ class HardwareKinds:
         self._projection = self._fingerprints.projection(
             reads_of(snapshot, question.claims, (), question.limiting, is_cancelled)
         )
+        self._identity = object()  # what is remembered by kind does not keep the claims in memory
 
     def of(self, number: int) -> tuple[Hashable, int]:
         """Equal for nodes with devices that agree in all that is read, whatever is in use; of these kinds alone.
 
         Cost: O(devices) for devices that are not like any that were seen before.
         """
-        return self, self._projection.of(self._nodes[number], self._is_cancelled)
+        return self._identity, self._projection.of(self._nodes[number], self._is_cancelled)
 
     def are_current(self, snapshot: Snapshot) -> bool:
         """Whether they are those of the same claims now. Cost: O(requests), where classes are others or limits hold."""

@@ -234,6 +234,7 @@ class Slots:
         if namespace in self.speeds.quick or self.speeds.is_slow(namespace):
             return ""
         under_way = self._taken[namespace] + self._waiting_in[namespace] + self._beside[namespace]
+        under_way += self._lent[namespace]
         if under_way < UNTRIED_MAX:
             return ""
         return (

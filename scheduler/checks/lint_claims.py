@@ -17,6 +17,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import objects
 from scheduler.decision.filters import LABEL
 from scheduler.input.inventory import Inventory
+from scheduler.state.claims import in_excess
 
 
 def _admin_access_without_label(manifests: Manifests) -> Iterator[Observation]:
@@ -295,4 +296,19 @@ UNUSED_CLAIM = Check(
     "A pod has a claim that none of its containers uses: its devices are allocated, and no container gets them.",
     "Name the claim in resources.claims of a container, or remove it from the pod.",
     _unused_claim,
+)
+
+
+def _oversized_pod(manifests: Manifests) -> Iterator[Observation]:
+    for checked in manifests.pods:
+        if in_excess(checked.pod):
+            yield Observation(checked.subject, checked.pod.excess, checked.path)
+
+
+OVERSIZED_POD = Check(
+    "oversized-pod",
+    FindingLevel.WARNING,
+    "A pod says more than dra-scheduler looks at, which refuses it; kube-scheduler does not.",
+    "Name fewer claims and volumes, or shorten its terms, tolerations, containers and ports.",
+    _oversized_pod,
 )

@@ -384,12 +384,12 @@ class _GroupPlacer:
         runs, domains = [], list[_NodeDomain]()
         for run_of, everywhere in self._kept:
             domains = [replace(one, nodes=both) for one in everywhere if (both := one.nodes & whole.nodes)]
+            domain_of = {number: at for at, one in enumerate(domains) for number in bits(one.nodes)}
             homes: dict[int, int] = {}
             for pod in self._group.bound:
                 if (run := run_of.get(pod.uid)) is not None:
                     number = self._cluster.number_of(pod.node_name)
-                    there = (at for at, one in enumerate(domains) if number is not None and one.nodes >> number & 1)
-                    home = next(there, NOWHERE)
+                    home = NOWHERE if number is None else domain_of.get(number, NOWHERE)
                     homes[run] = home if homes.get(run, home) == home else NOWHERE
             own = [run_of.get(member.pod.uid, NO_RUN) for member in self._members.members]
             runs.append(RunsOfMembers(own, homes, [one.nodes for one in domains]))

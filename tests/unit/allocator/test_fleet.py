@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -700,6 +701,13 @@ def test_questions_of_many_requests_leave_room_for_few_others(monkeypatch: pytes
         assert fleet.able([a_claim(*(a_request(f"r{number}-{one}", 0) for one in range(30)))]) == fleet.all
     assert len(fleet._answers._by_question) == 3
     assert len(fleet._kinds) <= 3
+
+
+def test_what_is_remembered_by_the_kind_of_a_node_does_not_keep_the_claims() -> None:
+    """There are thousands of such answers, of claims that may be gone."""
+    kinds = a_fleet(alike(2)).kinds([a_claim(a_request("gpus", 1))])
+    assert kinds.of(0) == kinds.of(0)
+    assert kinds not in gc.get_referents(kinds.of(0))
 
 
 def test_questions_with_long_expressions_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -510,6 +510,18 @@ def test_namespace_has_few_attempts_until_one_has_succeeded() -> None:
         assert slots.doubt("new") == ""
 
 
+def test_attempts_that_wait_for_another_one_of_their_namespace_are_of_its_few() -> None:
+    """Each of them writes as soon as the one has, and nothing is known of their writes yet."""
+    slots = Slots(64, float)
+    with ExitStack() as waiting:
+        for _ in range(UNTRIED_MAX - 1):
+            slots.take("new")
+            waiting.enter_context(slots.lent("new"))
+        assert slots.doubt("new") == ""
+        slots.take("new")
+        assert slots.doubt("new")
+
+
 def test_without_slow_namespaces_any_begins_what_it_likes() -> None:
     async def act() -> int:
         return len(await begun(Slots(4 * BESIDE_MAX, float), "new", 2 * BESIDE_MAX))

@@ -823,6 +823,16 @@ def test_a_claim_that_no_container_uses_is_a_warning() -> None:
     assert rules(*cluster(), a_claim("c"), a_user({"name": "dev"})) == []
 
 
+def test_a_pod_that_says_more_than_is_looked_at_is_a_warning() -> None:
+    """The API server stores it, and kube-scheduler places it."""
+    tolerations = [{"key": f"key-{number:06}", "operator": "Exists"} for number in range(2000)]
+    large = a_user({"name": "dev"}, tolerations=tolerations)
+    [(rule, subject, field, message)] = found([*cluster(), a_claim("c"), large])
+    assert (rule, subject, field) == ("oversized-pod", "Pod/default/p", "spec")
+    assert "in spec.tolerations; at most 65,536 are looked at" in message
+    assert rules(*cluster(), a_claim("c"), a_user({"name": "dev"}, tolerations=tolerations[:1000])) == []
+
+
 def test_claim_for_resources_of_the_node_needs_no_container_since_1_37() -> None:
     amounts = {"nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "4"}}}}
     fleet = [a_node(), a_class(), a_slice(devices=[{"name": "cores", **amounts}])]
