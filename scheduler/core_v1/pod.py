@@ -32,6 +32,7 @@ from scheduler.core_v1.label_selectors import (
 )
 from scheduler.core_v1.node import images_of_pod, required_features_of
 from scheduler.core_v1.object_fields import (
+    MOST_ENTRIES,
     AnnotatedFields,
     Int32,
     NamespacedName,
@@ -294,7 +295,9 @@ _READ = frozenset(_PodSpecFields.__annotations__) - {"nodeName"} | _READ_RAW
 _READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "restartPolicyRules"}
 """What is read typed, and what is read as it comes beside it."""
 
-_TAKING = {"containers", "initContainers", "resourceClaims", "volumes"}
+_CLAIMS = "resourceClaims"
+
+_TAKING = {"containers", "initContainers", _CLAIMS, "volumes"}
 """What a pod that has a node takes, there or of devices, however much it is."""
 
 _REMEMBERED = 1 << 12
@@ -332,7 +335,10 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
     spec = SpecRead(raw_spec, _READ, _READ_OF_CONTAINERS)
     exceeding = exceeding_fields(raw_spec, spec)
     if left_out := exceeding.keys() - (_TAKING if raw_spec.get("nodeName") else set()):
-        raw_spec = {name: value for name, value in raw_spec.items() if name not in left_out}
+        kept_spec = {name: value for name, value in raw_spec.items() if name not in left_out}
+        if _CLAIMS in left_out:  # whoever places pods without claims has to see that it has some
+            kept_spec[_CLAIMS] = raw_spec[_CLAIMS][:MOST_ENTRIES]
+        raw_spec = kept_spec
         raw, spec = {**raw, "spec": raw_spec}, SpecRead(raw_spec, _READ, _READ_OF_CONTAINERS)
         if validate and kept and _errors(kept):  # of files all is judged: whoever lints asks for no quick answer
             return None

@@ -1,8 +1,8 @@
 """Keeps room for pods for which others move: what `dra defrag --apply` asks of a scheduler that runs.
 
 A nomination that this scheduler has not made may come with such a request; the pod is read, since watches do not keep
-annotations. The record is that of a preemption whose victims somebody else evicts. At the time of the request it is
-read again: it was renewed, or what was kept is free for all.
+the messages of conditions. The record is that of a preemption whose victims somebody else evicts. At the time of the
+request it is read again: it was renewed, or what was kept is free for all.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from allocator.outcome import AllocationError
+from scheduler.attempt import eviction
 from scheduler.attempt import room as rooms
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.room import Room
@@ -45,17 +46,26 @@ class KeptRooms:
         self.is_on = False
         self._binder, self._preemptions, self._is_ours = binder, preemptions, is_ours
         self._wall, self._start = wall, start
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._kept: dict[str, tuple[Room, asyncio.TimerHandle]] = {}
+        """Of pods by uid, with what ends it."""
         self._next_at = 0.0
         self._next_of: dict[str, float] = {}
         """Of namespaces whose last turn was a long one."""
 
     def on_event(self, event: Event) -> None:
-        """A watch shows a pod: it may be nominated by somebody else."""
-        if isinstance(event, PodChanged) and event.new is not None and self.is_on:
-            old = event.old.nominated_node if event.old is not None else ""
-            if event.new.nominated_node and event.new.nominated_node != old:
-                self.look(event.new)
+        """A watch shows a pod: it may be nominated by somebody else, or need its room no more."""
+        if not isinstance(event, PodChanged) or not self.is_on:
+            return
+        old, new = event.old, event.new
+        if new is None:
+            self._forget(old.uid if old is not None else "")
+            return
+        kept, _ = self._kept.get(new.uid, (None, None))
+        if kept is not None and (new.node_name or new.is_over or new.nominated_node != kept.node):
+            self._forget(new.uid)
+            self._start(self._say_ended(new, kept))
+        if new.nominated_node and new.nominated_node != (old.nominated_node if old is not None else ""):
+            self.look(new)
 
     def look(self, pod: Pod) -> None:
         """Look for a request on the pod, which is nominated."""
@@ -78,13 +88,27 @@ class KeptRooms:
                 _LOG.warning("pod %s: no room is kept on node %s: its time is over for %.0f s", pod, room.node, -left_s)
             elif self._keep(pod, room):
                 reason = rooms.KEPT
-                self._later(pod, left_s)
+                self._later(pod, room, left_s)
             else:
                 reason = rooms.FULL
                 _LOG.info("pod %s: no room is kept on node %s: it has none", pod, room.node)
-            await rooms.answer(self._binder, pod, room, reason)
+            await self._answer(pod, room, reason)
         except CallFailed as error:
             _LOG.warning("pod %s: cannot keep room for it: %s", pod, error)
+
+    async def _answer(self, pod: Pod, room: Room, reason: str) -> None:
+        await rooms.answer(self._binder, pod, room, reason, is_asked=reason == rooms.KEPT)
+        if reason != rooms.KEPT:
+            await eviction.clear_nomination(self._binder, pod)
+        elif pod.uid not in self._kept:  # it ended meanwhile, and that may have been said before this
+            await rooms.answer(self._binder, pod, room, rooms.ENDED)
+
+    async def _say_ended(self, pod: Pod, room: Room) -> None:
+        """The pod has its node, or is promised another one or none: by whom the room was not kept."""
+        try:
+            await rooms.answer(self._binder, pod, room, rooms.ENDED, is_asked=not pod.node_name)
+        except CallFailed as error:
+            _LOG.warning("pod %s: cannot say that no room is kept for it any more: %s", pod, error)
 
     async def _rested(self, namespace: str) -> None:
         while (wait_s := max(self._next_at, self._next_of.get(namespace, 0.0)) - self._now()) > 0:
@@ -107,26 +131,39 @@ class KeptRooms:
     def _now(self) -> float:
         return self._binder.time.monotonic()
 
-    def _later(self, pod: Pod, wait_s: float) -> None:
-        if known := self._timers.pop(pod.uid, None):
-            known.cancel()
-        loop = asyncio.get_running_loop()
-        self._timers[pod.uid] = loop.call_later(max(wait_s, 0.0), lambda: self._start(self._end(pod)))
+    def _forget(self, uid: str) -> None:
+        if kept := self._kept.pop(uid, None):
+            kept[1].cancel()
 
-    async def _end(self, pod: Pod) -> None:
+    def _later(self, pod: Pod, room: Room, wait_s: float, then: Callable[[Pod, Room], object] | None = None) -> None:
+        self._forget(pod.uid)
+        loop, act = asyncio.get_running_loop(), then or self._end
+        timer = loop.call_later(max(wait_s, 0.0), lambda: self._start(act(pod, room)))
+        self._kept[pod.uid] = room, timer
+
+    async def _end(self, pod: Pod, room: Room) -> None:
         """The time is over, unless it was made longer."""
-        self._timers.pop(pod.uid, None)
-        if not self._preemptions.is_kept_for_moves(pod.uid):
+        if not self._preemptions.is_kept_for_moves(pod.uid):  # it has won a place since
+            self._forget(pod.uid)
+            await self._say_ended(pod, room)
             return
-        key = (pod.namespace, pod.name)
         try:
-            _, room = await rooms.read(self._binder.api, key, pod.uid)
-            if room is not None and room.until > self._wall():
-                self._later(pod, room.until - self._wall())
-                return
-            self._preemptions.drop(pod.uid)
-            if room is not None:
-                await rooms.answer(self._binder, pod, room, rooms.ENDED)
+            _, asked = await rooms.read(self._binder.api, (pod.namespace, pod.name), pod.uid)
         except CallFailed as error:
-            _LOG.warning("pod %s: cannot release the room that is kept for it: %s", pod, error)
-            self._later(pod, AGAIN_S)
+            _LOG.warning("pod %s: cannot read for how long room is kept for it: %s", pod, error)
+            self._later(pod, room, AGAIN_S)
+            return
+        if asked is not None and asked.until > self._wall():
+            self._later(pod, asked, asked.until - self._wall())
+            return
+        self._preemptions.drop(pod.uid)
+        await self._release(pod, room)
+
+    async def _release(self, pod: Pod, room: Room) -> None:
+        """Nothing is kept any more: say so, and take the nomination back."""
+        self._forget(pod.uid)
+        try:
+            await self._answer(pod, room, rooms.ENDED)
+        except CallFailed as error:
+            _LOG.warning("pod %s: cannot take its nomination back: %s", pod, error)
+            self._later(pod, room, AGAIN_S, self._release)

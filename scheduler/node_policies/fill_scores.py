@@ -6,7 +6,9 @@ all are there.
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from allocator.policies.fill_rollouts import FillShape, Takes, UnitKind, Units, 
 from allocator.policies.fill_value import FillValue, FromDevices, NodeTakes, least_taken
 from allocator.policies.fill_values import FillNode, FillValues, PodCosts
 from allocator.policies.hardware import Cells, Take, UnitCells
+from cel import Cancelled
 from cel.cache import LruCache
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.typical_pods import WorkloadShape
@@ -75,16 +78,16 @@ class FillWorkload:
         self._steps = self._prepared()
         self.is_ready = False
 
-    def prepare(self, steps: int) -> None:
-        """Go on for so many steps; less where all is done."""
-        for _ in range(steps):
-            if next(self._steps, None) is None:
-                return
-
-    def prepare_all(self) -> None:
-        """Go on until all is done."""
-        for _ in self._steps:
-            pass
+    def prepare(self, steps: float = inf) -> None:
+        """Go on for so many steps; less where all is done. Raises Cancelled, and goes on from there the next time."""
+        while steps > 0 and not self.is_ready:
+            self._free.look()
+            try:
+                next(self._steps)
+            except Exception:  # in the middle of a step: it begins anew, and finds all that is known by then
+                self._steps = self._prepared()
+                raise
+            steps -= 1
 
     def is_current(self) -> bool:
         """Whether the same is the same on nodes as before. Cost: O(requests)."""
@@ -146,6 +149,7 @@ class FillWorkload:
                 self.look_at(number)
                 yield True
         self.is_ready = True
+        yield True
 
     def _numbered(self, shapes: Sequence[tuple[float, WorkloadShape]]) -> Iterator[FillShape]:
         numbers: dict[Hashable, int] = {}
@@ -256,11 +260,12 @@ class AskedDevices:
     def _kind(self, number: int) -> int:
         node = self._nodes[number]
         key = self._hardware.of(number), tuple(node.units)
-        self._units_of[number] = node.units
         kind = self._numbers.get(key)
         if kind is None:
+            devices = [takes_on(self._free, number, claim, request) for claim, request, _ in self._asked]
             kind = self._numbers[key] = len(self._devices)
-            self._devices.append([takes_on(self._free, number, claim, request) for claim, request, _ in self._asked])
+            self._devices.append(devices)
+        self._units_of[number] = node.units
         return kind
 
 
@@ -307,7 +312,7 @@ def asked_by(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Request, Alternat
 
 
 def takes_on(free: FreeByNode, number: int, claim: Claim, request: Request) -> Sequence[Sequence[Take]]:
-    """What the request may take of each unit; nothing where it ends every attempt."""
+    """What the request may take of each unit; nothing where it ends every attempt. Raises Cancelled."""
     try:
         return free.takes(number, claim, request)
     except AllocationError:
@@ -370,6 +375,8 @@ class FillScores:
         self._asked: LruCache[Hashable, AskedDevices] = LruCache(MOST_PODS, MOST_PODS)
         self._costs: LruCache[Hashable, PodCosts] = LruCache(MOST_PODS, MOST_PODS)
         self._seen = 0
+        self._unseen: dict[int, None] = {}
+        """Nodes that have changed, and that the values do not know of yet."""
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
         """The best score of these nodes, and those that have it; see `NodeScorer.best`."""
@@ -431,18 +438,20 @@ class FillScores:
         self._seen = changes.now
         for number in changed:
             self._look_at(number)
+        self._unseen.update(dict.fromkeys(changed))
         workload = self._known()
-        for number in changed:
+        for number in list(self._unseen):  # each stays there until both have looked at it
             workload.look_at(number)
-        if self._coming is not None:
-            for number in changed:
+            if self._coming is not None:
                 self._coming.look_at(number)
+            del self._unseen[number]
         return self._prepared(workload)
 
     def _known(self) -> FillWorkload:
-        if self._workload is None:
+        if self._workload is None or not (self._workload.is_ready or self._workload.is_current()):
             self._workload = FillWorkload(self._free, self._nodes)
-            self._workload.prepare_all()
+        if not self._workload.is_ready:
+            self._workload.prepare()
         elif not self._workload.is_current():
             self._workload.renew()
             self._forget_costs()  # their bounds are of the kinds before
@@ -456,7 +465,8 @@ class FillScores:
             if workload.seen == self._free.workload.changes and not workload.values.is_full():
                 return workload
             self._coming = FillWorkload(self._free, self._nodes)
-        self._coming.prepare(STEPS)
+        with suppress(Cancelled):  # the values that there are have their say
+            self._coming.prepare(STEPS)
         if not self._coming.is_ready:
             return workload
         self._workload, self._coming = self._coming, None

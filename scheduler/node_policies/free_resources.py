@@ -157,17 +157,23 @@ class FreeByNode:
             return ()
 
     def takes(self, number: int, claim: Claim, request: Request) -> Sequence[Sequence[Take]]:
-        """What devices for the first alternative of the request take of each of these. Raises AllocationError."""
-        attempt = self._attempt(number)
+        """What devices for the first alternative of the request take of each of these.
+
+        Raises AllocationError and Cancelled; what was worked out until then is kept.
+        """
+        attempt = self._attempt(number, self._is_cancelled)
         first = replace(request, alternatives=request.alternatives[:1])
         devices = devices_selected(self._fleet.current, attempt, [replace(claim, requests=(first,))])
         return takes_of(attempt, first.alternatives[0], devices)
 
     def selected(self, number: int, claim: Claim, request: Request) -> int:
-        """How many devices of the node satisfy the first alternative, whatever is in use. Raises AllocationError."""
+        """How many devices of the node satisfy the first alternative, whatever is in use.
+
+        Raises AllocationError and Cancelled.
+        """
         first = replace(request, alternatives=request.alternatives[:1])
         own = [replace(claim, requests=(first,))]
-        return devices_selected(self._fleet.current, self._attempt(number), own).bit_count()
+        return devices_selected(self._fleet.current, self._attempt(number, self._is_cancelled), own).bit_count()
 
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
         """What the claims ask of the units of the node. Cost: O(devices), once for a kind.

@@ -23,7 +23,7 @@ DRA = Path(sys.executable).with_name("dra")
 REPLICA_SET = Kind("apps/v1", "ReplicaSet")
 BUDGET = Kind("policy/v1", "PodDisruptionBudget")
 RIGHTS = Path(__file__).resolve().parents[3] / "manifests" / "defrag" / "rbac.yaml"
-ROOM, ROOM_KEPT = "dra-scheduler.dev/room", "dra-scheduler.dev/RoomKept"
+ROOM_ASKED, ROOM_KEPT = "dra-scheduler.dev/RoomAsked", "dra-scheduler.dev/RoomKept"
 EVICTION = r"/eviction$"
 
 
@@ -144,6 +144,8 @@ def test_pod_moves_and_the_target_has_its_node(sets: World) -> None:
         "pod live/wide is bound to node-0",
     ]
     assert evictions(sets) == 1
+    left = sets.pod_when("wide", lambda pod: condition(pod) == "False")
+    assert ROOM_ASKED not in {one["type"] for one in left["status"]["conditions"]}
 
 
 def test_replacement_that_lands_elsewhere_ends_it_and_a_second_run_goes_on(sets: World) -> None:
@@ -198,7 +200,7 @@ def test_killed_at_each_step_nothing_is_lost_and_the_next_run_goes_on(sets: Worl
     moved = nodes_with_one_free_device_each(sets)
     hold = Hold()
     if step == "before the room is asked for":
-        path, method = r"/pods/wide$", "PATCH"
+        path, method = r"/pods/wide/status$", "PATCH"
     elif step == "before the eviction":
         path, method = EVICTION, "POST"
     else:
@@ -267,13 +269,7 @@ def test_room_is_kept_from_the_first_eviction_on(sets: World) -> None:
 def test_what_is_kept_is_free_again_at_its_time(sets: World) -> None:
     moved = nodes_with_one_free_device_each(sets)
     uid = moved["metadata"]["uid"]
-    room = json.dumps({"name": "by-hand", "node": "node-0", "moving": [uid], "until": time.time() + 3})
-
-    def asking(pod: Json) -> Json:
-        return {**pod, "metadata": {**pod["metadata"], "annotations": {ROOM: room}}}
-
-    sets.api.change(POD, "wide", NAMESPACE, asking)
-    sets.update_pod("wide", lambda pod: {**pod["status"], "nominatedNodeName": "node-0"})
+    ask_for_room(sets, uid, 3)
     sets.pod_when("wide", lambda pod: condition(pod) == "True")
     # Nobody else gets the free device of the node meanwhile.
     sets.a_pod("rival", template="one", nodeSelector={"kubernetes.io/hostname": "node-0"})
@@ -282,21 +278,58 @@ def test_what_is_kept_is_free_again_at_its_time(sets: World) -> None:
     assert sets.devices_of("rival") == ["node-0/gpu-1"]
 
 
+def ask_for_room(world: World, moving: str, for_s: float) -> None:
+    """As who moves pods asks, and then is gone."""
+    room = json.dumps({"name": "by-hand", "node": "node-0", "moving": [moving], "until": time.time() + for_s})
+    asked = {"type": ROOM_ASKED, "status": "True", "message": room}
+
+    def asking(pod: Json) -> Json:
+        conditions = [*pod["status"].get("conditions", ()), asked]
+        return {**pod["status"], "nominatedNodeName": "node-0", "conditions": conditions}
+
+    world.update_pod("wide", asking)
+
+
+def test_room_that_is_not_needed_any_more_is_said_to_be_kept_no_longer(sets: World) -> None:
+    moved = nodes_with_one_free_device_each(sets)
+    ask_for_room(sets, moved["metadata"]["uid"], 600)
+    sets.pod_when("wide", lambda pod: condition(pod) == "True")
+    sets.update_pod("wide", lambda pod: {**pod["status"], "nominatedNodeName": ""})
+    sets.pod_when("wide", lambda pod: condition(pod) == "False")
+
+
 def condition(pod: Json) -> str:
     """Whether the pod's room is kept, as the scheduler says."""
     found = [one["status"] for one in pod["status"].get("conditions", ()) if one["type"] == ROOM_KEPT]
     return str(found[0]) if found else ""
 
 
-def test_annotation_alone_keeps_nothing(sets: World) -> None:
-    """A user may write it, and not the status."""
+def test_what_a_user_writes_on_a_pod_keeps_nothing(sets: World) -> None:
+    """Whoever may change pods may write all but their status: annotations, and a status that is not taken."""
     moved = nodes_with_one_free_device_each(sets)
     fields = {"name": "x", "node": "node-0", "moving": [moved["metadata"]["uid"]], "until": time.time() + 600}
+    asked = {"type": ROOM_ASKED, "status": "True", "message": json.dumps(fields)}
 
     def asking(pod: Json) -> Json:
-        return {**pod, "metadata": {**pod["metadata"], "annotations": {ROOM: json.dumps(fields)}}}
+        metadata = {**pod["metadata"], "annotations": {"dra-scheduler.dev/room": json.dumps(fields)}}
+        status = {**pod["status"], "nominatedNodeName": "node-0", "conditions": [asked]}
+        return {**pod, "metadata": metadata, "status": status}
 
     sets.api.change(POD, "wide", NAMESPACE, asking)
     sets.a_pod("other", template="one", nodeSelector={"kubernetes.io/hostname": "node-0"})
     assert sets.devices_of("other") == ["node-0/gpu-1"]
     assert condition(sets.pod("wide")) == ""
+
+
+def test_an_annotation_does_not_make_the_time_longer(sets: World) -> None:
+    moved = nodes_with_one_free_device_each(sets)
+    uid = moved["metadata"]["uid"]
+    ask_for_room(sets, uid, 3)
+    sets.pod_when("wide", lambda pod: condition(pod) == "True")
+    longer = json.dumps({"name": "by-hand", "node": "node-0", "moving": [uid], "until": time.time() + 4_000_000_000})
+
+    def asking(pod: Json) -> Json:
+        return {**pod, "metadata": {**pod["metadata"], "annotations": {"dra-scheduler.dev/room": longer}}}
+
+    sets.api.change(POD, "wide", NAMESPACE, asking)
+    sets.pod_when("wide", lambda pod: condition(pod) == "False" and is_not_nominated(pod))

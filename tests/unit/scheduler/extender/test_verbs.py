@@ -193,6 +193,29 @@ def test_node_that_provides_an_extended_resource_only_by_a_class_is_refused(
     assert found["FailedNodes"] == {"node-9": "node node-9 is not known yet to the extender"}
 
 
+def test_pod_with_more_claims_than_are_looked_at_is_refused_by_name(world: World) -> None:
+    """Let pass, it would be bound without its devices."""
+    raw = a_raw_pod()
+    entries = [{"name": f"claim-{number}", "resourceClaimName": "claim"} for number in range(129)]
+    raw["spec"]["resourceClaims"] = entries
+    answer = world.filter(raw)
+    assert answer["NodeNames"] == []
+    assert set(answer["FailedAndUnresolvableNodes"].values()) == {
+        'pod "default/pod": spec.resourceClaims has 129 entries; at most 128 are looked at'
+    }
+    raw["spec"]["resourceClaims"] = entries[:128]
+    assert world.filter(raw)["NodeNames"] == ["node-1"]
+
+
+def test_pod_whose_containers_say_more_than_is_looked_at_is_refused_by_name(world: World) -> None:
+    """They may ask for extended resources of device classes, for which nobody makes a claim."""
+    raw = a_raw_pod()
+    raw["spec"]["containers"] = [{"name": f"c-{number:05}"} for number in range(10_000)]
+    reasons = world.filter(raw)["FailedAndUnresolvableNodes"]
+    assert reasons.keys() == {"node-0", "node-1"}
+    assert "in spec.containers; at most 65,536 are looked at" in reasons["node-0"]
+
+
 def test_node_whose_device_plugin_offers_the_extended_resource_passes(world: World) -> None:
     world.cluster.set_node(a_node("node-1", allocatable={IMPLICIT: Quantity.parse("1")}))
     found = world.filter(asking(a_raw_pod()), "node-1", "node-0")

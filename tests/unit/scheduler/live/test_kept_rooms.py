@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.room import ROOM, Room, refusal
+from scheduler.attempt.room import ROOM_ASKED, Room, refusal
 from scheduler.core_v1.pod import Pod
 from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.preemptions import Preemptions
@@ -23,17 +23,17 @@ class Asked:
     """An API server whose pod asks for room until then. conditions: that were written to it."""
 
     def __init__(self, until: float) -> None:
-        self.annotation = str(Room("request", "node-0", frozenset(), until))
+        self.asked = {"type": ROOM_ASKED, "message": str(Room("request", "node-0", frozenset(), until))}
         self.conditions: list[dict[str, Any]] = []
 
     @property
     def pod(self) -> dict[str, Any]:
-        metadata = {"uid": POD.uid, "annotations": {ROOM: self.annotation}}
-        return {"metadata": metadata, "status": {"nominatedNodeName": "node-0", "conditions": self.conditions}}
+        status = {"nominatedNodeName": "node-0", "conditions": [self.asked, *self.conditions]}
+        return {"metadata": {"uid": POD.uid}, "status": status}
 
     async def request(self, method: str, _path: str, *, body: Any = None, **_: object) -> dict[str, Any]:
         if method == "PATCH":
-            self.conditions += body["status"].get("conditions", [])
+            self.conditions += [one for one in body["status"].get("conditions", []) if "$patch" not in one]
         return self.pod
 
 

@@ -9,6 +9,7 @@ import pytest
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, RequestPolicy
 from allocator.policies import fill_values, policy_of
 from allocator.policies.fill_value import FillValue
+from cel import Cancelled
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -153,6 +154,44 @@ def test_what_is_kept_is_what_would_be_worked_out_anew(seed: int) -> None:
         _compare(cluster, pod, claim)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_work_that_is_cancelled_again_and_again_ends_with_the_same_values(seed: int) -> None:
+    """At each look it may be: what has changed meanwhile is looked at, and what is known is not worked out again."""
+    draw, cluster = Random(seed), a_cluster("fill-value", 1, 2, 3, 4)  # noqa: S311 - no secret
+    a_workload(cluster, *SHAPES)
+    free, cancelled = cluster.free_resources, 0
+    for number in range(12):
+        milli, count = draw.choice(SHAPES)
+        claim, pod = a_share(f"claim-{number}", milli, count), a_pod(name=f"pod-{number}", uid=f"pod-{number}")
+        if number % 4 == 3:
+            a_workload(cluster, *draw.sample(SHAPES, 3))
+        free._is_cancelled = lambda: draw.random() < 0.3
+        for _ in range(1000):
+            try:
+                _best(cluster, pod, claim)
+            except Cancelled:
+                cancelled += 1
+                change_a_node(draw, cluster)
+            else:
+                break
+        free._is_cancelled = lambda: False
+        for _ in range(100):  # until the values of the new workload are there
+            _best(cluster, pod, claim)
+        _compare(cluster, pod, claim)
+    assert cancelled > 10
+
+
+def _best(cluster: Cluster, pod: Pod, claim: Claim) -> None:
+    scorer = cluster.scorer_of(pod)
+    assert scorer is not None
+    scorer.best(str(pod), pod_requests(pod), [claim], cluster.fleet.able([claim]))
+
+
+def change_a_node(draw: Random, cluster: Cluster) -> None:
+    if draw.random() < 0.2:
+        add_node(cluster, f"node-{draw.randrange(5)}", draw.randrange(1, 5))
+
+
 def _compare(cluster: Cluster, pod: Pod, claim: Claim) -> None:
     scores, fresh = cluster.scorer_of(pod), FreeByNode(cluster.fleet, cluster.infos)
     policy = policy_of("fill-value")
@@ -234,7 +273,7 @@ def of_many_shapes(shapes: int) -> FillWorkload:
         if (own := free.get(number))
     }
     workload = FillWorkload(free, nodes)
-    workload.prepare_all()
+    workload.prepare()
     return workload
 
 
