@@ -179,6 +179,10 @@ _BY_STATUS: Mapping[int, ApiErrorKind] = {
 }
 
 
+_UID = "metadata.uid"
+"""Writes name it so that they change no other object that has the name by now."""
+
+
 def api_error_kind(status: int, said: ApiStatus) -> ApiErrorKind:
     """What an answer with this status code of HTTP, which is an error, means."""
     if _OF_WEBHOOK.match(said.message) or _OF_POLICY.match(said.message):
@@ -191,7 +195,9 @@ def api_error_kind(status: int, said: ApiStatus) -> ApiErrorKind:
         return ApiErrorKind.FORBIDDEN if _OF_RIGHTS.match(said.message) and not said.causes else ApiErrorKind.DENIED
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ApiErrorKind.TROUBLED
-    return _BY_STATUS.get(status, ApiErrorKind.REFUSED)
+    kind = _BY_STATUS.get(status, ApiErrorKind.REFUSED)
+    is_of_another = kind is ApiErrorKind.INVALID and any(cause.field == _UID for cause in said.causes)
+    return ApiErrorKind.MISSING if is_of_another else kind
 
 
 def api_error(call: str, status: int, body: bytes, retry_after: str = "") -> ApiError:
