@@ -37,7 +37,7 @@ from scheduler.core_v1.storage_objects import CSIDriver
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced
-from scheduler.decision.time_limits import DecisionTimeLimit
+from scheduler.decision.time_limits import MOST_S, DecisionTimeLimit
 from scheduler.plugins.profile import Profile
 from scheduler.pod_groups.group import LABEL, GroupKey, GroupOfPods
 from scheduler.pod_groups.group_placer import place_group
@@ -65,7 +65,7 @@ class Room:
             kubernetes(),
             is_ours=lambda _: True,
             profiles=[Profile(policy=policy_of(policy))],
-            time_limit=DecisionTimeLimit(self._look, LOOKS),
+            time_limit=DecisionTimeLimit(self._look),
             makes_claims=True,
         )
         self.cluster.set_class(a_class())
@@ -73,7 +73,7 @@ class Room:
     def _look(self) -> float:
         self.most, self.last = max(self.most, self.calls - self.last), self.calls
         self.looks += 1
-        return float(self.looks)
+        return self.looks * MOST_S / LOOKS
 
     def nodes(
         self, number: int, devices: int, attributes: Callable[[int, int], Mapping[str, str]], **more: object
@@ -148,7 +148,7 @@ class Room:
         self.cluster.time_limit.give(math.inf)
         refused = decide(self.cluster, pod, claims)
         assert isinstance(refused, NotPlaced), refused
-        self.cluster.time_limit.give(LOOKS)
+        self.cluster.time_limit.give(MOST_S)
 
         def preemption() -> Preemption:
             with self.cluster.time_limit.limited():
@@ -367,6 +367,21 @@ def a_policy(name: str) -> int:
     return room.most_calls_between_looks(lambda: decide(room.cluster, pod, [claim]))
 
 
+def a_policy_for_a_costly_workload(name: str) -> int:
+    """Pods of others ask by selectors of thousands of steps, of which no two are alike."""
+    room = Room(name)
+    room.nodes(50, 8, all_different)
+    numbers = list(range(20))
+    steps = f"{numbers}.all(x, {numbers}.all(y, {numbers}.all(z, x + y + z >= 0 && '%d' != '')))"
+    for one in range(20):
+        own = a_claim_for(f"c{one}", selector=steps.replace("%d", str(one)))
+        room.cluster.expect(room.pod(f"pod-{one}", [own]), [own])
+    claim = a_claim_for("own")
+    pod = room.pod("pod", [claim])
+    room.cluster.expect(pod, [claim])
+    return room.most_calls_between_looks(lambda: decide(room.cluster, pod, [claim]))
+
+
 def many_claims() -> int:
     room = Room()
     room.nodes(1, 500, alike)
@@ -421,6 +436,10 @@ CASES: Mapping[str, Callable[[], int]] = {
     "limits": limits,
     "many claims with constraints": many_claims,
     **{f"policy {name}": partial(a_policy, name) for name in ("pack", "spread", "fill-value", "least-fragmentation")},
+    **{
+        f"policy {name} for a costly workload": partial(a_policy_for_a_costly_workload, name)
+        for name in ("fgd", "fill-value")
+    },
 }
 
 
@@ -438,7 +457,7 @@ def test_preemption_that_has_no_time_for_all_nodes_takes_the_best_of_those_that_
     preemption()  # what is known afterwards costs no looks
     before, whole = room.looks, preemption()
     needed = room.looks - before
-    room.cluster.time_limit.give(0.7 * needed)
+    room.cluster.time_limit.give(0.7 * needed * MOST_S / LOOKS)
     before, in_part = room.looks, preemption()
     assert whole.candidate is not None
     assert in_part.candidate is not None
