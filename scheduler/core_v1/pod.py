@@ -336,8 +336,9 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
     exceeding = exceeding_fields(raw_spec, spec)
     if left_out := exceeding.keys() - (_TAKING if raw_spec.get("nodeName") else set()):
         kept_spec = {name: value for name, value in raw_spec.items() if name not in left_out}
-        if _CLAIMS in left_out:  # whoever places pods without claims has to see that it has some
-            kept_spec[_CLAIMS] = raw_spec[_CLAIMS][:MOST_ENTRIES]
+        if _CLAIMS in left_out and isinstance(entries := raw_spec[_CLAIMS], list):
+            # Who places pods without claims has to see that it has some; in files, all of them are some pod's.
+            kept_spec[_CLAIMS] = entries if kept else entries[:MOST_ENTRIES]
         raw_spec = kept_spec
         raw, spec = {**raw, "spec": raw_spec}, SpecRead(raw_spec, _READ, _READ_OF_CONTAINERS)
         if validate and kept and _errors(kept):  # of files all is judged: whoever lints asks for no quick answer

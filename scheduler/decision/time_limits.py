@@ -71,7 +71,7 @@ class DecisionTimeLimit:
         self._ends = inf, inf
         self._scores_again = -inf
         self.scored_s = 0.0
-        """What policies that look at whole nodes have taken of the processor's time: no namespace's."""
+        """What policies that look at whole nodes have taken of the processor's time for long work: no namespace's."""
         self._owed = 0.0, 0.0
         """What it takes to undo what decisions have changed for themselves; it is a part of their time."""
 
@@ -98,8 +98,8 @@ class DecisionTimeLimit:
     def scored(self, work: Callable[[], Result], otherwise: Result) -> Result:
         """What a policy says that looks at whole nodes; `otherwise` where that takes long, or while it rests.
 
-        It has a share of the time as a namespace has, and rests when it is used up: who asks is charged for nothing.
-        Raises Cancelled where no time is left at all.
+        For long work it has a share of the time as a namespace has, and rests when that is used up; who asks is charged
+        for the rest. Raises Cancelled where no time is left at all.
         """
         if self.scores_rest_s > 0:
             return otherwise
@@ -112,8 +112,8 @@ class DecisionTimeLimit:
             return otherwise
         finally:
             used_s = self._processor() - began
-            self.scored_s += used_s
             if used_s > FREE_S:
+                self.scored_s += used_s
                 unused = self._clock() - FACTOR * SCORES_BURST_S
                 self._scores_again = max(self._scores_again, unused) + FACTOR * used_s
 

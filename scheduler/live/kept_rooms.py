@@ -8,6 +8,7 @@ request it is read again: it was renewed, or what was kept is free for all.
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from allocator.outcome import AllocationError
 from scheduler.attempt import eviction
@@ -18,16 +19,18 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.time_limits import FACTOR, FREE_S, TOGETHER, TooLong
 from scheduler.live.preemptions import Preemptions
+from scheduler.rates import backoff_s
 from scheduler.state.cluster_changes import Event, PodChanged
 
 AGAIN_S = 5.0
-"""After so long a pod that could not be read is read again."""
+MOST_AGAIN_S = 300.0
+"""After so long a pod that could not be read or written is tried again; a write waits longer each time."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class KeptRooms:
-    """wall: the time in seconds since 1970. start: lets work go on beside. is_ours: whether a pod is this scheduler's.
+    """start: lets work go on beside. is_ours: whether a pod is this scheduler's. known: a pod by its uid, as watched.
 
     is_on: whether this process may write.
 
@@ -40,12 +43,12 @@ class KeptRooms:
         binder: Binder,
         preemptions: Preemptions,
         is_ours: Callable[[Pod], bool],
-        wall: Callable[[], float],
+        known: Callable[[str], Pod | None],
         start: Callable[..., object],
     ) -> None:
         self.is_on = False
         self._binder, self._preemptions, self._is_ours = binder, preemptions, is_ours
-        self._wall, self._start = wall, start
+        self._known, self._start = known, start
         self._kept: dict[str, tuple[Room, asyncio.TimerHandle]] = {}
         """Of pods by uid, with what ends it."""
         self._next_at = 0.0
@@ -79,10 +82,11 @@ class KeptRooms:
         key = (pod.namespace, pod.name)
         try:
             _, room = await rooms.read(self._binder.api, key, pod.uid)
-            if room is None or pod.uid in self._preemptions.records:
+            if room is not None and await self._has_waited(pod.namespace):
+                _, room = await rooms.read(self._binder.api, key, pod.uid)  # there may be another request by now
+            if room is None or not self._is_asked(pod, room):
                 return
-            await self._rested(pod.namespace)
-            left_s = room.until - self._wall()
+            left_s = self._left_s(room)
             if left_s <= 0:
                 reason = rooms.LATE
                 _LOG.warning("pod %s: no room is kept on node %s: its time is over for %.0f s", pod, room.node, -left_s)
@@ -110,9 +114,19 @@ class KeptRooms:
         except CallFailed as error:
             _LOG.warning("pod %s: cannot say that no room is kept for it any more: %s", pod, error)
 
-    async def _rested(self, namespace: str) -> None:
+    def _is_asked(self, pod: Pod, room: Room) -> bool:
+        """Whether the watch shows it still: no event would end what is kept for a request that is over."""
+        shown = self._known(pod.uid)
+        is_nominated = shown is not None and shown.nominated_node == room.node and not shown.node_name
+        return is_nominated and pod.uid not in self._preemptions.records
+
+    async def _has_waited(self, namespace: str) -> bool:
+        """Returns when it is the namespace's turn; whether that took a while."""
+        has_waited = False
         while (wait_s := max(self._next_at, self._next_of.get(namespace, 0.0)) - self._now()) > 0:
             await self._binder.time.sleep(wait_s)
+            has_waited = True
+        return has_waited
 
     def _keep(self, pod: Pod, room: Room) -> bool:
         began = self._now()
@@ -130,6 +144,10 @@ class KeptRooms:
 
     def _now(self) -> float:
         return self._binder.time.monotonic()
+
+    def _left_s(self, room: Room) -> float:
+        """How long the room is to be kept from now on."""
+        return room.until - self._binder.time.now().timestamp()
 
     def _forget(self, uid: str) -> None:
         if kept := self._kept.pop(uid, None):
@@ -153,17 +171,20 @@ class KeptRooms:
             _LOG.warning("pod %s: cannot read for how long room is kept for it: %s", pod, error)
             self._later(pod, room, AGAIN_S)
             return
-        if asked is not None and asked.until > self._wall():
-            self._later(pod, asked, asked.until - self._wall())
+        if asked is not None and (left_s := self._left_s(asked)) > 0:
+            self._later(pod, asked, left_s)
             return
         self._preemptions.drop(pod.uid)
         await self._release(pod, room)
 
-    async def _release(self, pod: Pod, room: Room) -> None:
+    async def _release(self, pod: Pod, room: Room, tries: int = 1) -> None:
         """Nothing is kept any more: say so, and take the nomination back."""
         self._forget(pod.uid)
         try:
             await self._answer(pod, room, rooms.ENDED)
         except CallFailed as error:
+            if self._known(pod.uid) is None:
+                return  # it has gone meanwhile
             _LOG.warning("pod %s: cannot take its nomination back: %s", pod, error)
-            self._later(pod, room, AGAIN_S, self._release)
+            wait_s = backoff_s(tries, AGAIN_S, MOST_AGAIN_S)
+            self._later(pod, room, wait_s, partial(self._release, tries=tries + 1))

@@ -133,15 +133,16 @@ class FillWorkload:
         self.values.set_node(number, FillNode(units, max(0, node.cpu), max(0, node.memory) // MEBI))
 
     def _prepared(self) -> Iterator[bool]:
-        whole: dict[Units, int] = {}
-        nodes: Counter[tuple[int, ...]] = Counter()
-        for number in list(self._nodes):
-            if node := self._nodes.get(number):
-                yield from self._new_kinds(number, node)
-                units = self._whole(number)
-                whole[units] = whole.get(units, 0) + 1
-                nodes[self._devices[self._key(number, node)]] += 1
-                yield True
+        while unknown := [number for number, node in self._nodes.items() if not self._is_known(number, node)]:
+            for number in unknown:
+                if node := self._nodes.get(number):
+                    yield from self._new_kinds(number, node)
+                    yield True
+        # In one step, since nodes change between two of them.
+        whole, nodes = Counter[Units](), Counter[tuple[int, ...]]()
+        for number, node in self._nodes.items():
+            whole[self._whole(number)] += 1
+            nodes[self._devices[self._key(number, node)]] += 1
         shapes = [_with_numbers(shape, nodes) for shape in self._shapes]
         self.values, self._has_values = FillValues(self.units, shapes, whole), True
         for number in list(self._nodes):
@@ -164,9 +165,11 @@ class FillWorkload:
             yield FillShape(share, shape.cpu, mebibytes(shape.memory), tuple(numbered))
 
     def _new_kinds(self, number: int, node: NodeCells) -> Iterator[bool]:
-        """Find the kinds of the node's units; where no node was like that before, that is a step for each request."""
-        kinds = self._kinds_of.get(number)
-        if kinds is not None and kinds[0] is node.units:
+        """Find the kinds of the node's units; where no node was like that before, that is a step for each request.
+
+        A node that gets other devices between two steps, or is removed, stays unknown.
+        """
+        if self._is_known(number, node):
             return
         key = self._key(number, node)
         if key not in self._kinds:
@@ -177,9 +180,19 @@ class FillWorkload:
                 takes.append([self.units.takes(tuple([take.cells for take in of])) for of in of_units])
                 devices.append(_devices_of(of_units))
                 yield True
+                if not self._has_units(number, node.units):
+                    return
             self._kinds[key] = tuple(self.units.kinds(node.units, takes))
             self._devices[key] = tuple(devices)
         self._kinds_of[number] = node.units, self._kinds[key]
+
+    def _is_known(self, number: int, node: NodeCells) -> bool:
+        known = self._kinds_of.get(number)
+        return known is not None and known[0] is node.units
+
+    def _has_units(self, number: int, units: Sequence[UnitCells]) -> bool:
+        node = self._nodes.get(number)
+        return node is not None and node.units is units
 
     def _key(self, number: int, node: NodeCells) -> tuple[Hashable, tuple[UnitCells, ...]]:
         """Equal for nodes on which the workload may take the same of the same units."""

@@ -454,7 +454,7 @@ def test_a_pod_that_says_as_much_as_is_looked_at_is_read_as_it_is() -> None:
 
 @pytest.mark.parametrize("name", ["resourceClaims", "volumes"])
 def test_a_pod_with_more_entries_than_are_looked_at_names_the_list_and_is_read_without_it(name: str) -> None:
-    def pod_with(number: int, **spec: Any) -> Pod:
+    def pod_with(number: int, *, is_watched: bool = False, **spec: Any) -> Pod:
         raw = a_pod("p", **spec)
         raw["spec"][name] = [
             {"name": f"c{one}", "resourceClaimName": "c"}
@@ -462,17 +462,28 @@ def test_a_pod_with_more_entries_than_are_looked_at_names_the_list_and_is_read_w
             else {"name": f"v{one}", "persistentVolumeClaim": {"claimName": "v"}}
             for one in range(number)
         ]
-        return pod_of(raw)
+        pod, _ = decode_pod(raw, keeps_raw=not is_watched)
+        assert pod is not None
+        return pod
 
     most = pod_with(MOST_ENTRIES)
     assert (most.excess, len(most.claims) + len(most.volumes.claims)) == ("", MOST_ENTRIES)
     more = pod_with(MOST_ENTRIES + 1)
     assert more.excess == f"spec.{name} has 129 entries; at most 128 are looked at"
-    assert more.volumes.claims == ()
-    assert len(more.claims) == (MOST_ENTRIES if name == "resourceClaims" else 0), "that it has claims is known"
+    watched = pod_with(MOST_ENTRIES + 1, is_watched=True)
+    assert (watched.excess, more.volumes.claims, watched.volumes.claims) == (more.excess, (), ())
+    if name == "resourceClaims":
+        assert len(watched.claims) == MOST_ENTRIES, "that it has claims is known"
+        assert len(more.claims) == MOST_ENTRIES + 1, "none of a file is a claim of nobody"
     bound = pod_with(MOST_ENTRIES + 1, nodeName="node-0")
     assert bound.excess == more.excess
     assert len(bound.claims) + len(bound.volumes.claims) == MOST_ENTRIES + 1, "it has them"
+
+
+def test_claims_that_are_no_list_are_an_error_however_long_they_are() -> None:
+    raw = a_pod("p", resourceClaims={f"claim-{number}": "x" * 20 for number in range(5000)})
+    pod, errors = decode_pod(raw)
+    assert (pod, [error.path for error in errors]) == (None, ["spec.resourceClaims"])
 
 
 def test_containers_may_use_claims_of_a_list_that_is_not_read() -> None:

@@ -1,7 +1,8 @@
 """Room that is asked for by whom the clock of the scheduler is ahead of, or where there is none."""
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,12 +11,15 @@ import pytest
 
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.room import ROOM_ASKED, Room, refusal
+from scheduler.client.errors import api_error
 from scheduler.core_v1.pod import Pod
 from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.preemptions import Preemptions
+from scheduler.state.cluster_changes import PodChanged
 from tests.builders import a_pod
 
-NOW = 1_000_000.0
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = MOMENT.timestamp()
 POD = replace(a_pod(uid="uid-of-pod"), nominated_node="node-0")
 
 
@@ -39,13 +43,13 @@ class Asked:
 
 def look(until: float, *, has_room: bool) -> Asked:
     server = Asked(until)
-    time = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=float)
+    time = SimpleNamespace(now=lambda: MOMENT, monotonic=float)
     preemptions = SimpleNamespace(records={}, keep=lambda *_: has_room)
 
     async def act() -> None:
         binder = cast(Binder, SimpleNamespace(api=server, time=time))
         started: list[Any] = []
-        rooms = KeptRooms(binder, cast(Preemptions, preemptions), lambda _: True, lambda: NOW, started.append)
+        rooms = KeptRooms(binder, cast(Preemptions, preemptions), lambda _: True, lambda _: POD, started.append)
         rooms.look(POD)
         await started.pop()
 
@@ -76,12 +80,15 @@ class Clock:
     """Passes when somebody sleeps, or decides."""
 
     now = 0.0
+    then: Callable[[], object] = staticmethod(lambda: None)
+    """What happens while somebody sleeps."""
 
     def __call__(self) -> float:
         return self.now
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
+        self.then()
 
 
 def test_after_a_long_decision_all_wait_and_the_pods_of_its_namespace_longer() -> None:
@@ -93,11 +100,11 @@ def test_after_a_long_decision_all_wait_and_the_pods_of_its_namespace_longer() -
         return True
 
     async def act() -> None:
-        time = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=clock, sleep=clock.sleep)
+        time = SimpleNamespace(now=lambda: MOMENT, monotonic=clock, sleep=clock.sleep)
         binder = cast(Binder, SimpleNamespace(api=Asked(NOW + 600), time=time))
         preemptions = cast(Preemptions, SimpleNamespace(records={}, keep=keep))
         started: list[Any] = []
-        rooms = KeptRooms(binder, preemptions, lambda _: True, lambda: NOW, started.append)
+        rooms = KeptRooms(binder, preemptions, lambda _: True, lambda _: POD, started.append)
         for namespace in ("costly", "other", "costly"):
             before = clock.now
             rooms.look(replace(POD, namespace=namespace))
@@ -106,3 +113,83 @@ def test_after_a_long_decision_all_wait_and_the_pods_of_its_namespace_longer() -
 
     asyncio.run(act())
     assert took == [("costly", 1.0), ("other", 4.0), ("costly", 17.0)]
+
+
+@dataclass(eq=False)
+class Target:
+    """A pod for which room is asked for, and the scheduler that keeps it. shown: as the watch shows it."""
+
+    until: float = NOW + 600
+    shown: Pod | None = POD
+    calls: list[str] = field(default_factory=list)
+    clock: Clock = field(default_factory=Clock)
+    kept: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        time = SimpleNamespace(now=lambda: MOMENT, monotonic=self.clock, sleep=self.clock.sleep)
+        binder = cast(Binder, SimpleNamespace(api=self, time=time))
+        preemptions = SimpleNamespace(
+            records={}, keep=self._keep, is_kept_for_moves=self.kept.__contains__, drop=self.kept.discard
+        )
+        self.started: list[Any] = []
+        self.rooms = KeptRooms(
+            binder, cast(Preemptions, preemptions), lambda _: True, lambda _: self.shown, self.started.append
+        )
+        self.rooms.is_on = True
+
+    def _keep(self, pod: Pod, *_: object) -> bool:
+        self.kept.add(pod.uid)
+        return True
+
+    async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
+        self.calls.append(method)
+        if self.shown is None:
+            raise api_error(f"{method} {path}", 404, b"{}")
+        asked = {"type": ROOM_ASKED, "message": str(Room("request", "node-0", frozenset(), self.until))}
+        return {"metadata": {"uid": POD.uid}, "status": {"nominatedNodeName": "node-0", "conditions": [asked]}}
+
+    def becomes(self, pod: Pod | None) -> None:
+        """The watch shows it so."""
+        before, self.shown = self.shown, pod
+        self.rooms.on_event(PodChanged(before, pod))
+
+    async def go_on(self) -> None:
+        """All that was started ends."""
+        while self.started:
+            await self.started.pop(0)
+
+
+@pytest.mark.parametrize("becomes", [None, replace(POD, nominated_node=""), replace(POD, node_name="node-0")])
+def test_nothing_is_kept_for_a_request_that_was_taken_back_while_it_waited(becomes: Pod | None) -> None:
+    async def act() -> Target:
+        target = Target()
+        target.rooms._next_at = 10.0
+        target.rooms.look(POD)
+        waiting = target.started.pop()
+        target.clock.then = lambda: target.becomes(becomes)
+        await waiting
+        await target.go_on()
+        return target
+
+    target = asyncio.run(act())
+    assert (target.kept, target.rooms._kept) == (set(), {})
+    assert "PATCH" not in target.calls
+
+
+def test_nothing_is_tried_again_for_a_pod_that_goes_while_its_room_ends() -> None:
+    async def act() -> Target:
+        target = Target(until=NOW + 1)
+        target.rooms.look(POD)
+        await target.go_on()
+        assert target.kept
+        target.until = NOW - 1
+        room, timer = target.rooms._kept[POD.uid]
+        timer.cancel()
+        ending = target.rooms._end(POD, room)
+        target.becomes(None)
+        await ending
+        await target.go_on()
+        return target
+
+    target = asyncio.run(act())
+    assert (target.kept, target.rooms._kept) == (set(), {})
