@@ -25,6 +25,7 @@ _CUT = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 _READ_BYTES = 2**18
 _SENDABLE = re.compile(r"/[!$&'()*+,;=:@/%\w.~-]*", re.ASCII)
 _FINAL = 200  # a lower status announces the response
+_ANNOUNCED_MAX = 32  # a server sends one or two; each takes as long as a response
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +163,11 @@ async def _answered(
     begin()
     transport.write(sent)
     protocol.start_timeout()
-    while True:
+    for _ in range(_ANNOUNCED_MAX + 1):
         message, content = await protocol.read()
         if message.code >= _FINAL:
             return message, content
+    raise aiohttp.ClientError(f"more than {_ANNOUNCED_MAX} interim responses came instead of one that is final")
 
 
 def drop(connection: TcpConnection) -> None:

@@ -165,6 +165,19 @@ def test_response_is_the_final_one(status: int, tmp_path: Path) -> None:
     assert found == [{"kind": "Pod"}]
 
 
+def test_response_that_is_announced_again_and_again_has_not_come(tmp_path: Path) -> None:
+    peer = Peer(b"HTTP/1.1 100 Continue\r\n\r\n" * 33 + an_answer(200, {"kind": "Pod"}), OK)
+
+    async def use(connection: Connection) -> None:
+        with pytest.raises(Unanswered, match="more than 32 interim responses") as failed:
+            await put(connection)
+        assert failed.value.is_ambiguous
+        assert await put(connection) == {}
+
+    sent(peer, tmp_path, use)
+    assert peer.connections == 2
+
+
 def test_response_in_chunks_is_put_together(tmp_path: Path) -> None:
     peer = Peer(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n{"a": \r\n2\r\n1}\r\n0\r\n\r\n')
     found: list[object] = []
