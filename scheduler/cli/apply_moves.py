@@ -21,7 +21,7 @@ from scheduler.cli.cluster_source import ClusterAccess
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.live_cluster import connected
 from scheduler.client.api_resources import NODES, PODS
-from scheduler.client.connection import Api
+from scheduler.client.connection import Connection
 from scheduler.client.discovery import NotServed
 from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed, NotConfigured
 from scheduler.core_v1.pod import Pod
@@ -65,7 +65,7 @@ class _MovesDone:
 class Moving:
     """One plan, whose target is one pod."""
 
-    def __init__(self, api: Api, plan: MovePlan, timeout_s: float, printed: Printed) -> None:
+    def __init__(self, api: Connection, plan: MovePlan, timeout_s: float, printed: Printed) -> None:
         (place,) = plan.way.places
         assert place.asked.pod is not None, "only a pod is nominated"
         self._api, self._plan, self._timeout_s, self._print = api, plan, timeout_s, printed
@@ -194,7 +194,7 @@ class Moving:
 
     async def _siblings(self, pod: Pod) -> list[Mapping[str, Any]]:
         """The pods of the same controller."""
-        listed = await self._api.request("GET", PODS.path(pod.namespace))
+        listed = await self._api.request("GET", PODS.path(pod.namespace), most_bytes=None)
         return [one for one in listed["items"] if _controller(one) == (pod.owner.uid if pod.owner else "")]
 
     async def _require_node(self, name: str) -> None:

@@ -173,6 +173,12 @@ WRITE_TIMEOUT_S = 65.0
 CALLS = 100
 """Under way at the same time, at most, each with a connection of its own; watches and slow calls have theirs beside."""
 
+ANSWER_BYTES = 16 << 20
+"""Of an answer that is no list, and of a line of a watch: what holds one object, which etcd ends at 1.5 MiB.
+
+JSON escapes make it six times as long at most. Read without an end, it would take all memory.
+"""
+
 _NO_LIMIT = 0  # of aiohttp's pool: our own is counted before, by what waits for its turn
 _BY_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _CONNECT_S = 4.0
@@ -245,31 +251,33 @@ class Connection:
         body: object = None,
         content_type: str = JSON,
         timeout_s: float | None = None,
+        most_bytes: int | None = ANSWER_BYTES,
     ) -> Json:
         """The answer's object. Raises ApiError where the server refuses, Unanswered where none came in time.
 
         path: such as `Resource.path` gives. body: any JSON value. timeout_s: until the call is sent, and again from
         then on; None for the usual times, in which a write waits for as long as the API server may take. Time in which
         the event loop was held up is not counted. A call for which the server is too busy (429) is sent again as it
-        asks, up to five times, with the same timeout.
+        asks, up to five times, with the same timeout. most_bytes: of the answer, None for a list; raises TooLarge where
+        there are more.
         """
         content = None if body is None else dumps(body)
         call = HttpRequest(method, path, query, content, content_type, _BY_LIMIT)
         usual_s = CALL_TIMEOUT_S if method in READS else WRITE_TIMEOUT_S
         timeouts = (timeout_s, timeout_s) if timeout_s is not None else (CALL_TIMEOUT_S, usual_s)
-        return _object(str(call), await self._until_taken(call, *timeouts))
+        return _object(str(call), await self._until_taken(call, *timeouts, most_bytes))
 
     async def text(self, path: str, query: Mapping[str, str], timeout_s: float, most_bytes: int | None = None) -> bytes:
         """The answer to a GET as it came. Raises, and is sent again, as `request`.
 
         most_bytes: of the answer; raises TooLarge where there are more. None for any number.
         """
+        # For lists, of which tenants decide how many objects there are, and how large: who cannot do with a part of one
+        # takes it as it is.
         call = HttpRequest("GET", path, query, None, JSON, _BY_LIMIT)
         return await self._until_taken(call, timeout_s, timeout_s, most_bytes)
 
-    async def _until_taken(
-        self, call: HttpRequest, send_s: float, answer_s: float, most_bytes: int | None = None
-    ) -> bytes:
+    async def _until_taken(self, call: HttpRequest, send_s: float, answer_s: float, most_bytes: int | None) -> bytes:
         """The answer's body; a call for which the server is too busy is sent again."""
         for _ in range(_PUT_OFF_TRIES - 1):
             try:
@@ -285,8 +293,9 @@ class Connection:
     async def stream(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """The lines of an answer as they come, without their ends, while the context is open.
 
-        They end when the server ends them; a last line that is cut off is left out. Opening raises as `request` does,
-        and reading raises Unanswered when the connection breaks or nothing at all came for idle_s.
+        They end when the server ends them; a last line that is cut off is left out. Opening raises as `request` does.
+        Reading raises Unanswered when the connection breaks or nothing at all came for idle_s, and TooLarge where a
+        line has more than ANSWER_BYTES.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
         call = HttpRequest("GET", path, query, None, JSON, timeout)
@@ -302,7 +311,10 @@ class Connection:
             async with self._limit.call(), await self._answer(call, limit) as answer:
                 if most_bytes is None:
                     return await answer.content.read()
-                return await _at_most(call, answer.content, most_bytes)
+                text, is_whole = await _at_most(answer.content, most_bytes)
+                if not is_whole:
+                    raise TooLarge(str(call), most_bytes)
+                return text
 
     async def _answer(self, call: HttpRequest, limit: TimeLimit) -> HttpResponse:
         """The server's answer once it says yes, its body still to be read.
@@ -332,7 +344,8 @@ class Connection:
             return answer
         async with answer:
             retry_after = answer.headers.get("Retry-After", "")
-            error = api_error(str(call), answer.status, await answer.content.read(), retry_after)
+            said, _ = await _at_most(answer.content, ANSWER_BYTES)  # of a longer one, its status says enough
+            error = api_error(str(call), answer.status, said, retry_after)
         if error.kind is ApiErrorKind.UNAUTHENTICATED:
             self._credentials.refused()
         else:
@@ -364,27 +377,33 @@ class _OurErrors:
             case TimeoutError():
                 return "no answer in time" if self.limit.is_sent else _NOT_SENT
             case aiohttp.ClientConnectorError():
-                return str(error)
-        return f"{type(error).__name__}: {error}" if isinstance(error, ERRORS) else ""
+                return _in_one_line(str(error))
+        return _in_one_line(f"{type(error).__name__}: {error}") if isinstance(error, ERRORS) else ""
 
 
 _NOT_SENT = "not sent: no connection, or no credentials, in time"
 
 
-async def _at_most(call: HttpRequest, content: aiohttp.StreamReader, most_bytes: int) -> bytes:
+def _in_one_line(text: str) -> str:
+    """The text of aiohttp's error, which has several lines where the answer could not be parsed."""
+    return " ".join(text.split())
+
+
+async def _at_most(content: aiohttp.StreamReader, most_bytes: int) -> tuple[bytes, bool]:
+    """The content, or the beginning of one that has more bytes; whether it is whole."""
     chunks: list[bytes] = []
     left = most_bytes
     while chunk := await content.readany():
+        chunks.append(chunk[:left])
         left -= len(chunk)
         if left < 0:
-            raise TooLarge(str(call), most_bytes)
-        chunks.append(chunk)
-    return b"".join(chunks)
+            return b"".join(chunks), False
+    return b"".join(chunks), True
 
 
 async def _lines(call: HttpRequest, content: aiohttp.StreamReader, limit: TimeLimit) -> AsyncIterator[bytes]:
     started: list[bytes] = []
-    passed, began = 0, time.monotonic()
+    passed, held, began = 0, 0, time.monotonic()
     while True:
         with _OurErrors(call, limit):
             chunk = await content.readany()
@@ -394,11 +413,15 @@ async def _lines(call: HttpRequest, content: aiohttp.StreamReader, limit: TimeLi
         for line in lines:
             yield b"".join((*started, line))
             started.clear()
+            held = 0
             passed += len(line)
             if passed > _FAIR_BYTES or time.monotonic() - began > _FAIR_S:
                 await asyncio.sleep(0)
                 passed, began = 0, time.monotonic()
         started.append(rest)
+        held += len(rest)
+        if held > ANSWER_BYTES:
+            raise TooLarge(str(call), ANSWER_BYTES, "a line of the watch")
 
 
 def _object(call: str, body: bytes) -> Json:

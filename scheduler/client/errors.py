@@ -141,10 +141,11 @@ class Unanswered(CallFailed):
 
 
 class TooLarge(CallFailed):
-    """The answer to a read is larger than it may be, and was not read to its end."""
+    """An answer, or a line of a watch, is larger than it may be, and was not read to its end. what: of the two."""
 
-    def __init__(self, call: str, most_bytes: int) -> None:
-        super().__init__(call, f"the answer is larger than {most_bytes} bytes", is_ambiguous=False)
+    def __init__(self, call: str, most_bytes: int, what: str = "the answer") -> None:
+        is_write = call.split(" ", 1)[0] not in READS
+        super().__init__(call, f"{what} is larger than {most_bytes} bytes", is_ambiguous=is_write)
 
 
 class Withheld(CallFailed):

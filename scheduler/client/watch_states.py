@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from allocator.api.findings import FieldError, shown
-from scheduler.client.errors import ApiError, CallFailed, Unanswered, api_error
+from scheduler.client.errors import ApiError, CallFailed, TooLarge, Unanswered, api_error
 from scheduler.client.raw_json import dumps, loads_leniently
 from scheduler.terminal_text import in_short
 
@@ -347,7 +347,7 @@ def _after_call(state: State[T], error: CallFailed | None) -> State[T]:
     if isinstance(state, InitWatch) or (isinstance(state, Empty) and status in _NOT_SUPPORTED):
         # A list by watch that was refused or not complete is not tried again: pages come in smaller parts.
         return Empty(state.seen, lists_by_watch=False)
-    if isinstance(error, Unreadable) and isinstance(state, Watching):
+    if isinstance(error, Unreadable | TooLarge) and isinstance(state, Watching):
         # From the same version on, the server would answer the same. A page shows which object cannot be read.
         return Empty(state.seen, lists_by_watch=False)
     if isinstance(state, Empty) or (isinstance(error, ApiError) and error.is_expired):

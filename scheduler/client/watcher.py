@@ -86,7 +86,8 @@ are lists in a row that no watch goes on from.
 PAGE_BYTES = 16 << 20
 """Of a page of a list; a larger one is not read, and asked for with fewer objects. Tenants decide how large these are.
 
-Decoded, a page takes up to ten times as much. An object alone is read whatever its size, which etcd limits.
+Decoded, a page takes up to ten times as much. An object alone is read whatever its size, which etcd limits: without a
+list that ends, nothing would be decided.
 """
 
 FEWER = 8

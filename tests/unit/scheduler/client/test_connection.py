@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from aiohttp import StreamReader
+from aiohttp import ClientTimeout, StreamReader
 
 from scheduler.client import connection
-from scheduler.client.connection import TimeLimit, connect
+from scheduler.client.connection import ANSWER_BYTES, TimeLimit, connect
 from scheduler.client.credentials import Credentials
-from scheduler.client.errors import ApiError
+from scheduler.client.errors import ApiError, ApiErrorKind, TooLarge, Unanswered
 from scheduler.client.exchanges import HttpRequest
 from tests.unit.scheduler.client.answering import answer, connected
 
@@ -116,3 +116,80 @@ def test_lines_that_take_long_to_work_on_leave_others_their_turn_between_them(
         return found, len(had)
 
     assert asyncio.run(lines()) == ([b"a", b"b", b"c"], turns)
+
+
+ENDLESS = b"X\r\nContent-Length: 9999999999999\r\n\r\n" + b" " * (ANSWER_BYTES + 1)
+
+
+@pytest.mark.parametrize(("method", "is_ambiguous"), [("GET", False), ("PUT", True), ("DELETE", True)])
+def test_answer_that_is_no_list_is_read_up_to_a_size_that_no_object_has(
+    method: str, tmp_path: Path, *, is_ambiguous: bool
+) -> None:
+    """As of every write without an answer, it is unknown whether it was stored."""
+
+    async def called() -> None:
+        async with connected(tmp_path) as (api, requests):
+            call = asyncio.create_task(api.request(method, "/a/b"))
+            (await requests.next()).write(b"HTTP/1.1 200 " + ENDLESS)
+            with pytest.raises(TooLarge, match=f"^{method} /a/b: the answer is larger than 16777216 bytes$") as error:
+                await call
+            assert error.value.is_ambiguous == is_ambiguous
+            again = asyncio.create_task(api.request(method, "/a/b"))
+            answer(await requests.next(), body={"a": 1})
+            assert await again == {"a": 1}
+
+    asyncio.run(called())
+
+
+def test_error_without_an_end_is_what_its_status_says(tmp_path: Path) -> None:
+    async def called() -> None:
+        async with connected(tmp_path) as (api, requests):
+            call = asyncio.create_task(api.request("PUT", "/a/b"))
+            (await requests.next()).write(b"HTTP/1.1 409 " + ENDLESS)
+            with pytest.raises(ApiError) as error:
+                await call
+            assert error.value.kind is ApiErrorKind.CONFLICT
+
+    asyncio.run(called())
+
+
+def test_list_is_read_as_it_is(tmp_path: Path) -> None:
+    async def called() -> bytes:
+        async with connected(tmp_path) as (api, requests):
+            call = asyncio.create_task(api.text("/a", {}, 60.0))
+            length = ANSWER_BYTES + 1
+            (await requests.next()).write(b"HTTP/1.1 200 X\r\nContent-Length: %d\r\n\r\n" % length + b" " * length)
+            return await call
+
+    assert len(asyncio.run(called())) == ANSWER_BYTES + 1
+
+
+def test_line_of_a_watch_ends_at_a_size_that_no_object_has() -> None:
+    chunk, read = b"x" * 2**20, list[int]()
+
+    async def readany() -> bytes:
+        read.append(1)
+        return b"a\n" + chunk if len(read) == 1 else chunk if len(read) < 99 else b""
+
+    async def lines() -> None:
+        call = HttpRequest("GET", "/a", None, None, "", ClientTimeout())
+        content = cast(StreamReader, SimpleNamespace(readany=readany))
+        found = connection._lines(call, content, TimeLimit(1.0, 1.0))
+        assert await anext(found) == b"a"
+        with pytest.raises(TooLarge, match=rf"^GET /a: a line of the watch is larger than {ANSWER_BYTES} bytes$"):
+            await anext(found)
+
+    asyncio.run(lines())
+    assert len(read) == ANSWER_BYTES // 2**20 + 1
+
+
+def test_text_of_the_http_library_is_one_line(tmp_path: Path) -> None:
+    async def called() -> None:
+        async with connected(tmp_path) as (api, requests):
+            call = asyncio.create_task(api.request("PUT", "/a/b"))
+            (await requests.next()).write(b"HTTP/1.1 200 X\r\n" + b"A: b\r\n" * 200 + b"\r\n")
+            with pytest.raises(Unanswered, match="Too many headers") as error:
+                await call
+            assert str(error.value).isprintable()
+
+    asyncio.run(called())

@@ -19,6 +19,7 @@ from scheduler.client.watcher import PAGE_BYTES, VAIN_OPENINGS, WatchBackoff, Wa
 PAGE = orjson.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []})
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}'
 EXPIRED = b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old resource version: 7 (9)"}}'
+ENDLESS = b"a line without an end"
 BROKEN = b'{"type":"MODIFIED","object":{"metadata":{}}}'
 
 
@@ -45,6 +46,8 @@ class Server:
 
         async def tell() -> AsyncIterator[bytes]:
             for line in lines:
+                if line == ENDLESS:
+                    raise TooLarge(f"GET {path}", 1, "a line of the watch")
                 yield line
 
         yield tell()
@@ -85,8 +88,9 @@ def test_watch_that_reports_something_is_heard_again() -> None:
     assert events[len(before) :] == [Progressed(7), Progressed(7)]
 
 
-def test_line_that_cannot_be_read_is_made_up_for_by_a_list_and_the_watch_goes_on() -> None:
-    server = Server((BROKEN, BOOKMARK), (BOOKMARK,))
+@pytest.mark.parametrize("line", [BROKEN, ENDLESS])
+def test_line_that_cannot_be_read_is_made_up_for_by_a_list_and_the_watch_goes_on(line: bytes) -> None:
+    server = Server((line, BOOKMARK), (BOOKMARK,))
     events = reported(server)
     kinds = [type(event) for event in events]
     assert kinds == [Restarted, Progressed, Outdated, Interrupted, Restarted, Progressed, Progressed]
