@@ -4,9 +4,10 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import cast
 
-from scheduler.runtime.running import new_event_loop
+from scheduler.runtime.running import ACCEPTED, new_event_loop
 
 
 class Lost(asyncio.Protocol):
@@ -42,6 +43,26 @@ def test_socket_that_is_given_carries_the_connection() -> None:
         await asyncio.sleep(0)
 
     _run(used)
+
+
+def test_connections_that_have_come_are_accepted_together_and_leave_others_their_turn() -> None:
+    async def accepted(listening: socket.socket) -> None:
+        loop, turns = asyncio.get_running_loop(), list[int]()
+        listening.setblocking(False)
+
+        def turn() -> None:
+            turns.append(1)
+            loop.call_soon(turn)
+
+        loop.call_soon(turn)
+        with ExitStack() as opened:
+            for _ in range(3 * ACCEPTED):
+                opened.enter_context(socket.create_connection(listening.getsockname()))
+                connection, _ = await loop.sock_accept(listening)
+                assert opened.enter_context(connection).gettimeout() == 0
+        assert len(turns) == 3
+
+    _run(accepted)
 
 
 def _run(work: Callable[[socket.socket], Awaitable[None]]) -> None:
