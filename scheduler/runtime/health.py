@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
@@ -32,7 +33,7 @@ from scheduler.client.connection import Api
 from scheduler.client.errors import CallFailed
 from scheduler.rates import TokenBucket
 from scheduler.runtime.configuration import Common, is_loopback
-from scheduler.runtime.listening import Limits, answering_own, listening
+from scheduler.runtime.listening import MISDIRECTED, Limits, listening, misdirection
 from scheduler.runtime.tls import Certificates, Files, self_signed
 from scheduler.terminal_text import json_of, printable
 
@@ -241,6 +242,49 @@ def secure(configuration: Common, api: Api) -> Secure | None:
     return Secure(context, access, open_paths)
 
 
+def answering_own(allowed: Collection[str]) -> Middleware:
+    """Answers in the place of what is served, where the request names another machine."""
+
+    @web.middleware
+    async def own(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not request.secure and (reason := misdirection(_named_host(request), allowed)):
+            return web.Response(status=MISDIRECTED, text=f"{reason}\n")
+        return await handler(request)
+
+    return own
+
+
+def _named_host(request: web.Request) -> str | None:
+    """The host that the request is for: that of its target, where it is a whole URL. Source: RFC 9112, 3.2.2."""
+    target = request.raw_path
+    if target == "*" or target.startswith("/"):
+        return request.headers.get("Host")
+    try:
+        return urlsplit(target).netloc
+    except ValueError:  # such as an IPv6 address that is none
+        return ""
+
+
+def one_by_one(first: Collection[str]) -> Middleware:
+    """Lets one request in at each turn of the event loop, as they came. first: paths of those that need not wait.
+
+    What is served may be many milliseconds of work: a hundred requests that have come at once would keep a probe
+    waiting for all of them at each of its own steps.
+    """
+    place = asyncio.Lock()
+
+    @web.middleware
+    async def in_order(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path not in first:
+            await place.acquire()
+            asyncio.get_running_loop().call_soon(place.release)
+            if request.transport is None:
+                raise ConnectionResetError("the client has gone")
+        return await handler(request)
+
+    return in_order
+
+
 _AT_ONCE = 100
 _OK = 200
 _UNAVAILABLE = 503
@@ -348,13 +392,14 @@ def _application(served: Endpoints, secured: Secure | None, allowed_hosts: Colle
             await _write_list(response, served.queue())
         return response
 
-    guards = [guarding(secured.access, secured.open_paths) if secured else answering_own(allowed_hosts)]
-    application = web.Application(middlewares=guards)
+    guard = guarding(secured.access, secured.open_paths) if secured else answering_own(allowed_hosts)
+    probes = _probes(served)
+    application = web.Application(middlewares=[guard, one_by_one([f"/{name}" for name in probes])])
     application.router.add_get("/", index)
     application.router.add_get("/metrics", metrics)
     application.router.add_get(_QUEUE, queue)
     served.attach(application)
-    for name, checks in _probes(served).items():
+    for name, checks in probes.items():
         warnings = {**served.warnings, "serving": secured.trouble} if secured else served.warnings
         application.router.add_get(f"/{name}", _probe(name, checks, warnings if name == _READYZ else {}, secured))
     return application

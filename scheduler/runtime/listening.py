@@ -21,17 +21,19 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
+from fcntl import ioctl
 from functools import lru_cache, partial
 from http import HTTPStatus
+from termios import TIOCOUTQ
 from typing import Any, Literal, Protocol, cast
 from urllib.parse import urlsplit
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 from scheduler.runtime.configuration import host_and_port, is_loopback_host
 
@@ -184,18 +186,6 @@ async def requiring_host(request: web.Request, handler: Handler) -> web.StreamRe
     return await handler(request)
 
 
-def answering_own(allowed: Collection[str]) -> Middleware:
-    """Answers in the place of what is served, where the request names another machine."""
-
-    @web.middleware
-    async def own(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not request.secure and (reason := misdirection(request.headers.get("Host"), allowed)):
-            return web.Response(status=MISDIRECTED, text=f"{reason}\n")
-        return await handler(request)
-
-    return own
-
-
 STOPPED_S = 1.0
 """Seconds that calls in progress have to end when the server stops."""
 
@@ -231,8 +221,6 @@ REST_S = 0.1
 
 _CLOSE_S = 1.0
 """For so long a connection over TLS may take to be closed; whatever its client sends meanwhile is deciphered."""
-
-_INTERNAL = 500
 
 _LOG = logging.getLogger(__name__)
 
@@ -410,6 +398,17 @@ class _Handler(web.RequestHandler):
         self._has_body = False
         self.rested_at = 0.0
 
+    async def until_taken(self) -> None:
+        """Return once its client has taken the last answer. Raises ConnectionError once it has gone."""
+        while self.transport and (descriptor := self.transport.get_extra_info("socket").fileno()) >= 0:
+            held = b""  # by the kernel, which takes megabytes of answers that nobody reads
+            with suppress(OSError):  # of a system that does not say so
+                held = ioctl(descriptor, TIOCOUTQ, bytes(4))
+            if not any(held) and not self.transport.get_write_buffer_size():
+                return
+            await asyncio.sleep(REST_S)
+        raise ConnectionResetError("the client has gone")
+
     def data_received(self, data: bytes) -> None:
         """Take the heads of requests. A body that does not end with its head is the last that the client sends."""
         for start in range(0, max(len(data), 1), _PART):  # no data: what came before more requests than may wait
@@ -426,7 +425,7 @@ class _Handler(web.RequestHandler):
             raise exc
         if isinstance(exc, UnicodeEncodeError) and not _is_utf_8(request):
             status, message = HTTPStatus.BAD_REQUEST, "the head of the request is not UTF-8"
-        if status >= _INTERNAL:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return _ErrorResponse.of(super().handle_error(request, status, exc, message))
         _LOG.debug("refused a request: %s", exc)
         if isinstance(exc, HttpProcessingError):  # whose message tells which parser this is
@@ -493,7 +492,7 @@ class _ApplicationService:
 
     @web.middleware
     async def resting(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The outermost: strangers who ask without a pause wait, and what they have sent is not read meanwhile."""
+        """The outermost: strangers who ask without a pause wait unread, as do all who have not taken an answer."""
         connection = request.protocol
         assert isinstance(connection, _Handler)
         if connection not in self._known:
@@ -501,6 +500,7 @@ class _ApplicationService:
             wait_s = max(connection.rested_at - now, 0.0)
             connection.rested_at = now + wait_s + REST_S
             await asyncio.sleep(wait_s)
+        await connection.until_taken()
         return await handler(request)
 
     @web.middleware

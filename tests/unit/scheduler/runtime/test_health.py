@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 
 import aiohttp
 import pytest
 
+from scheduler import runtime
 from scheduler.runtime.health import Check, Endpoints, probe_answer, serving
 from scheduler.runtime.listening import CannotServe
 
@@ -174,6 +176,73 @@ def test_queue_that_is_long_holds_nobody_up() -> None:
 
     ((status, _, text),) = run(replace(served(), queue=pods), use)
     assert (status, len(json.loads(text))) == (200, 10_000)
+
+
+def asking(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def test_nothing_is_rendered_for_a_client_that_has_not_taken_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor for who sends all of its requests at once, however much of the answers the kernel would hold."""
+    monkeypatch.setattr(runtime.listening, "REST_S", 0.001)
+    rendered: list[str] = []
+
+    def metrics(accept: str) -> tuple[bytes, str]:
+        rendered.append(accept)
+        return bytes(100_000), "text/plain"
+
+    async def use(url: str) -> list[Answer]:
+        loop, port = asyncio.get_running_loop(), int(url.rpartition(":")[2])
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            client.setblocking(False)
+            await loop.sock_connect(client, ("127.0.0.1", port))
+            await loop.sock_sendall(client, asking("/metrics") * 5)
+            async with aiohttp.ClientSession(url) as session:
+                while not rendered:
+                    await get(session, "/livez")
+                for _ in range(50):
+                    await get(session, "/livez")
+            unread = len(rendered)
+            left = 5 * 100_000
+            while left > 0:
+                left -= (await loop.sock_recv(client, 65536)).count(0)
+        assert (unread, len(rendered)) == (1, 5)
+        return []
+
+    run(replace(served(), metrics=metrics), use)
+
+
+def test_probe_waits_for_none_of_many_who_ask_for_more() -> None:
+    """Whatever has come before it, there is a turn of the event loop between any two answers."""
+    rendered, before = list[str](), list[int]()
+
+    def metrics(accept: str) -> tuple[bytes, str]:
+        rendered.append(accept)
+        return b"", "text/plain"
+
+    def live() -> str:
+        before.append(len(rendered))
+        return ""
+
+    async def use(url: str) -> list[Answer]:
+        port = int(url.rpartition(":")[2])
+        streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(50)]
+        for reader, writer in streams:
+            writer.write(asking("/livez"))
+            await reader.readuntil(b"ok")
+        for _, writer in streams[1:]:
+            writer.write(asking("/metrics"))
+        streams[0][1].write(asking("/livez"))
+        await streams[0][0].readuntil(b"ok")
+        for reader, writer in streams[1:]:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+        streams[0][1].close()
+        return []
+
+    run(replace(served(live={"loop": live}), metrics=metrics), use)
+    assert (len(rendered), before[-1] < 10) == (49, True)
 
 
 def test_root_lists_what_is_served_and_the_rest_is_not_found() -> None:

@@ -59,6 +59,27 @@ def test_what_is_no_name_is_refused_on_every_path(host: str) -> None:
     assert {status for status, _ in answers(host).values()} == {400}
 
 
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://evil.example/metrics", "localhost", 421),
+        ("http://evil.example:80/metrics", "127.0.0.1", 421),
+        ("http://localhost@evil.example/metrics", "localhost", 421),
+        ("http://localhost:10260/metrics", "evil.example", 200),
+    ],
+)
+def test_host_of_a_target_that_is_a_url_counts_for_that_of_the_header(target: str, host: str, status: int) -> None:
+    async def ask() -> bytes:
+        async with health.serving("127.0.0.1:0", served()) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+            writer.write(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            line = await reader.readline()
+            writer.close()
+            return line
+
+    assert asyncio.run(ask()).startswith(b"HTTP/1.1 %d " % status)
+
+
 def test_names_that_are_configured_are_answered_with_any_port() -> None:
     for host in ("proxy.example", "Proxy.Example:443", "proxy.example."):
         assert answers(host, ["proxy.example"])["/metrics"][0] == 200
