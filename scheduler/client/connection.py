@@ -22,6 +22,7 @@ import aiohttp
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.client.rest import RESTClientObject
 
+from allocator.api.findings import shown
 from allocator.api.versions import Json
 from scheduler import VERSION
 from scheduler.client.credentials import Credentials, load
@@ -424,12 +425,20 @@ async def _lines(call: HttpRequest, content: aiohttp.StreamReader, limit: TimeLi
             raise TooLarge(str(call), ANSWER_BYTES, "a line of the watch")
 
 
+_PARTS = ("metadata", "spec", "status")
+"""Of what the API server stores, whatever the kind: what stands between it and us may answer anything."""
+
+
 def _object(call: str, body: bytes) -> Json:
     decoded = loads_leniently(body)
     if isinstance(decoded, RawJson):
         raise Unanswered(call, "the response is not JSON", is_ambiguous=True)
     if not isinstance(decoded, dict):
         raise Unanswered(call, f"the response is not an object but {type(decoded).__name__}", is_ambiguous=True)
+    parts = {} if decoded.get("kind") == "Status" else {name: decoded.get(name) for name in _PARTS}
+    if wrong := [name for name, value in parts.items() if not isinstance(value, dict | None)]:
+        text = f"the response is no object: {wrong[0]} must be an object (got {shown(decoded[wrong[0]])})"
+        raise Unanswered(call, text, is_ambiguous=True)
     return decoded
 
 

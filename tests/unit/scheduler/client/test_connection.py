@@ -141,6 +141,25 @@ def test_answer_that_is_no_list_is_read_up_to_a_size_that_no_object_has(
     asyncio.run(called())
 
 
+@pytest.mark.parametrize("value", ["x", 5, True, [], [{}], 1.5])
+@pytest.mark.parametrize("part", ["metadata", "spec", "status"])
+def test_answer_that_is_no_object_of_the_api_has_not_come(part: str, value: object, tmp_path: Path) -> None:
+    """Whoever reads it reads fields of its parts."""
+
+    async def called() -> None:
+        async with connected(tmp_path) as (api, requests):
+            call = asyncio.create_task(api.request("PUT", "/a/b"))
+            answer(await requests.next(), body={"kind": "ResourceClaim", "metadata": {}, part: value})
+            with pytest.raises(Unanswered, match=f"^PUT /a/b: .*: {part} must be an object \\(got ") as error:
+                await call
+            assert error.value.is_ambiguous
+            done = asyncio.create_task(api.request("POST", "/a/b/binding"))
+            answer(await requests.next(), body={"kind": "Status", "metadata": {}, "status": "Success"})
+            assert (await done)["status"] == "Success"
+
+    asyncio.run(called())
+
+
 def test_error_without_an_end_is_what_its_status_says(tmp_path: Path) -> None:
     async def called() -> None:
         async with connected(tmp_path) as (api, requests):
