@@ -54,6 +54,12 @@ class Room:
 
 def room_of(pod: Mapping[str, Any]) -> Room | None:  # Any: JSON
     """What is asked for the pod, if its status names the node; None as well for what is not of our form."""
+    room = request_of(pod)
+    return room if room and room.node and (pod.get("status") or {}).get("nominatedNodeName") == room.node else None
+
+
+def request_of(pod: Mapping[str, Any]) -> Room | None:  # Any: JSON
+    """The same, whatever node its status names."""
     asked = (one for one in _conditions(pod) if one.get("type") == ROOM_ASKED)
     text = next(asked, {}).get("message")
     try:
@@ -62,9 +68,7 @@ def room_of(pod: Mapping[str, Any]) -> Room | None:  # Any: JSON
         return None
     match fields:
         case {"name": str(name), "node": str(node), "moving": list(moving), "until": int() | float() as until}:
-            is_promised = node and (pod.get("status") or {}).get("nominatedNodeName") == node
-            uids = frozenset(one for one in moving if isinstance(one, str))
-            return Room(name, node, uids, float(until)) if is_promised else None
+            return Room(name, node, frozenset(one for one in moving if isinstance(one, str)), float(until))
         case _:
             return None
 

@@ -166,6 +166,8 @@ class Pod:
     """The object as it came, for output; empty where it was not kept."""
     excess: str = ""
     """What its spec has more of than is looked at: the pod is not placed then, and is known without such fields."""
+    unread: frozenset[str] = frozenset()
+    """The names of these fields of the spec."""
     like: "Pod | None" = field(default=None, compare=False, repr=False)
     """What was decoded of its spec, kept for as long as the pod is; None where the spec is short."""
 
@@ -358,7 +360,9 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
     if like is None:
         return None
     pod = _own(like, fields, raw, kept)
-    return pod.changed(excess=next(iter(exceeding.values()), ""), like=like) if exceeding or not is_short else pod
+    if is_short and not exceeding:
+        return pod
+    return pod.changed(excess=next(iter(exceeding.values()), ""), unread=frozenset(left_out), like=like)
 
 
 def _has_errors(fields: _OwnFields) -> bool:

@@ -250,7 +250,7 @@ def without_classes(cluster: Cluster, pod: Pod, found: Filtered) -> Filtered:
 
 def _has_unread_containers(pod: Pod) -> bool:
     """Whether nobody knows what extended resources the pod asks for: its containers say more than is looked at."""
-    return bool(pod.excess) and not pod.containers
+    return not pod.unread.isdisjoint(("containers", "initContainers"))
 
 
 def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -> Mapping[Rank, Mask]:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from weakref import WeakValueDictionary
 
 from allocator.outcome import AllocationError
 from scheduler.attempt import eviction
@@ -51,6 +52,7 @@ class KeptRooms:
         self._known, self._start = known, start
         self._kept: dict[str, tuple[Room, asyncio.TimerHandle]] = {}
         """Of pods by uid, with what ends it."""
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
         self._next_at = 0.0
         self._next_of: dict[str, float] = {}
         """Of namespaces whose last turn was a long one."""
@@ -101,18 +103,31 @@ class KeptRooms:
             _LOG.warning("pod %s: cannot keep room for it: %s", pod, error)
 
     async def _answer(self, pod: Pod, room: Room, reason: str) -> None:
-        await rooms.answer(self._binder, pod, room, reason, is_asked=reason == rooms.KEPT)
-        if reason != rooms.KEPT:
-            await eviction.clear_nomination(self._binder, pod)
-        elif pod.uid not in self._kept:  # it ended meanwhile, and that may have been said before this
-            await rooms.answer(self._binder, pod, room, rooms.ENDED)
+        async with self._in_order(pod):
+            await rooms.answer(self._binder, pod, room, reason, is_asked=reason == rooms.KEPT)
+            if reason != rooms.KEPT:
+                await eviction.clear_nomination(self._binder, pod)
+        if reason == rooms.KEPT and pod.uid not in self._kept:  # it ended meanwhile, and that may have been said before
+            await self._say_ended(pod, room)
 
     async def _say_ended(self, pod: Pod, room: Room) -> None:
         """The pod has its node, or is promised another one or none: by whom the room was not kept."""
         try:
-            await rooms.answer(self._binder, pod, room, rooms.ENDED, is_asked=not pod.node_name)
+            async with self._in_order(pod):
+                stored, _ = await rooms.read(self._binder.api, (pod.namespace, pod.name), pod.uid)
+                asked = rooms.request_of(stored) if stored is not None else None
+                is_another = asked is not None and asked.name != room.name
+                await rooms.answer(self._binder, pod, room, rooms.ENDED, is_asked=is_another)
         except CallFailed as error:
-            _LOG.warning("pod %s: cannot say that no room is kept for it any more: %s", pod, error)
+            if self._known(pod.uid) is not None:
+                _LOG.warning("pod %s: cannot say that no room is kept for it any more: %s", pod, error)
+
+    def _in_order(self, pod: Pod) -> asyncio.Lock:
+        """What is written of one pod is written one after the other: the last word stays."""
+        lock = self._locks.get(pod.uid)
+        if lock is None:
+            lock = self._locks[pod.uid] = asyncio.Lock()
+        return lock
 
     def _is_asked(self, pod: Pod, room: Room) -> bool:
         """Whether the watch shows it still: no event would end what is kept for a request that is over."""

@@ -400,14 +400,14 @@ class _Handler(web.RequestHandler):
 
     async def until_taken(self) -> None:
         """Return once its client has taken the last answer. Raises ConnectionError once it has gone."""
-        while self.transport and (descriptor := self.transport.get_extra_info("socket").fileno()) >= 0:
+        while self.transport and (connection := self.transport.get_extra_info("socket")) and connection.fileno() >= 0:
             held = b""  # by the kernel, which takes megabytes of answers that nobody reads
             with suppress(OSError):  # of a system that does not say so
-                held = ioctl(descriptor, TIOCOUTQ, bytes(4))
+                held = ioctl(connection.fileno(), TIOCOUTQ, bytes(4))
             if not any(held) and not self.transport.get_write_buffer_size():
                 return
             await asyncio.sleep(REST_S)
-        raise ConnectionResetError("the client has gone")
+        raise ConnectionResetError("the client has gone")  # over TLS, the socket goes before the transport
 
     def data_received(self, data: bytes) -> None:
         """Take the heads of requests. A body that does not end with its head is the last that the client sends."""

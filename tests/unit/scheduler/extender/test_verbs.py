@@ -207,13 +207,15 @@ def test_pod_with_more_claims_than_are_looked_at_is_refused_by_name(world: World
     assert world.filter(raw)["NodeNames"] == ["node-1"]
 
 
-def test_pod_whose_containers_say_more_than_is_looked_at_is_refused_by_name(world: World) -> None:
+@pytest.mark.parametrize(("many", "few"), [("containers", "initContainers"), ("initContainers", "containers")])
+def test_pod_whose_containers_say_more_than_is_looked_at_is_refused_by_name(world: World, many: str, few: str) -> None:
     """They may ask for extended resources of device classes, for which nobody makes a claim."""
     raw = a_raw_pod()
-    raw["spec"]["containers"] = [{"name": f"c-{number:05}"} for number in range(10_000)]
+    raw["spec"][many] = [{"name": f"c-{number:05}"} for number in range(10_000)]
+    raw["spec"][few] = [{"name": "one"}]
     reasons = world.filter(raw)["FailedAndUnresolvableNodes"]
     assert reasons.keys() == {"node-0", "node-1"}
-    assert "in spec.containers; at most 65,536 are looked at" in reasons["node-0"]
+    assert f"in spec.{many}; at most 65,536 are looked at" in reasons["node-0"]
 
 
 def test_node_whose_device_plugin_offers_the_extended_resource_passes(world: World) -> None:

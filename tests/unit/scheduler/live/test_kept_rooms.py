@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.room import ROOM_ASKED, Room, refusal
+from scheduler.attempt.room import ROOM_ASKED, ROOM_KEPT, Room, refusal
 from scheduler.client.errors import api_error
 from scheduler.core_v1.pod import Pod
 from scheduler.live.kept_rooms import KeptRooms
@@ -124,6 +124,8 @@ class Target:
     calls: list[str] = field(default_factory=list)
     clock: Clock = field(default_factory=Clock)
     kept: set[str] = field(default_factory=set)
+    name: str = "request"
+    conditions: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         time = SimpleNamespace(now=lambda: MOMENT, monotonic=self.clock, sleep=self.clock.sleep)
@@ -141,11 +143,15 @@ class Target:
         self.kept.add(pod.uid)
         return True
 
-    async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
+    async def request(self, method: str, path: str, *, body: Any = None, **_: object) -> dict[str, Any]:
         self.calls.append(method)
+        if body is not None:
+            for _turn in range(0 if self.conditions else 10):  # the first one takes long
+                await asyncio.sleep(0)
+            self.conditions += body["status"].get("conditions", [])
         if self.shown is None:
             raise api_error(f"{method} {path}", 404, b"{}")
-        asked = {"type": ROOM_ASKED, "message": str(Room("request", "node-0", frozenset(), self.until))}
+        asked = {"type": ROOM_ASKED, "message": str(Room(self.name, "node-0", frozenset(), self.until))}
         return {"metadata": {"uid": POD.uid}, "status": {"nominatedNodeName": "node-0", "conditions": [asked]}}
 
     def becomes(self, pod: Pod | None) -> None:
@@ -174,6 +180,28 @@ def test_nothing_is_kept_for_a_request_that_was_taken_back_while_it_waited(becom
     target = asyncio.run(act())
     assert (target.kept, target.rooms._kept) == (set(), {})
     assert "PATCH" not in target.calls
+
+
+def test_what_is_said_of_a_pod_is_said_one_after_the_other_and_another_request_stays() -> None:
+    """A run of who moves pods ends, and another one begins at once: the end of the first one's room is said first."""
+
+    async def act() -> list[dict[str, Any]]:
+        target = Target()
+        target.rooms.look(POD)
+        await target.go_on()
+        target.becomes(replace(POD, nominated_node=""))
+        target.name = "another request"
+        target.becomes(POD)
+        assert len(target.started) == 2
+        await asyncio.gather(*[target.started.pop(0), target.started.pop(0)])
+        return target.conditions
+
+    said = [(one["type"], one.get("status"), one.get("message")) for one in asyncio.run(act())]
+    assert said == [
+        (ROOM_KEPT, "True", "request"),
+        (ROOM_KEPT, "False", "request"),
+        (ROOM_KEPT, "True", "another request"),
+    ]
 
 
 def test_nothing_is_tried_again_for_a_pod_that_goes_while_its_room_ends() -> None:
