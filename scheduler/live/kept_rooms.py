@@ -116,8 +116,8 @@ class KeptRooms:
             async with self._in_order(pod):
                 stored, _ = await rooms.read(self._binder.api, (pod.namespace, pod.name), pod.uid)
                 asked = rooms.request_of(stored) if stored is not None else None
-                is_another = asked is not None and asked.name != room.name
-                await rooms.answer(self._binder, pod, room, rooms.ENDED, is_asked=is_another)
+                is_left = asked is not None and asked.name == room.name  # not where another one may come any moment
+                await rooms.answer(self._binder, pod, room, rooms.ENDED, is_asked=not is_left)
         except CallFailed as error:
             if self._known(pod.uid) is not None:
                 _LOG.warning("pod %s: cannot say that no room is kept for it any more: %s", pod, error)
