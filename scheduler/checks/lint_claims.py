@@ -269,7 +269,8 @@ UNSHAREABLE_CLAIM = Check(
 def _unused_claim(manifests: Manifests) -> Iterator[Observation]:
     for checked in manifests.pods:
         used = {name for container in checked.pod.containers for name in container.claims}
-        for number, entry in enumerate(checked.pod.claims if checked.pod.containers else ()):
+        is_said = checked.pod.containers and not checked.pod.has_unread_containers
+        for number, entry in enumerate(checked.pod.claims if is_said else ()):
             if entry.name not in used and not _counts_for_pod(manifests, manifests.named(checked.pod, entry)):
                 text = f"no container uses the claim {entry.name}"
                 yield Observation(checked.subject, text, f"{checked.path}.resourceClaims[{number}]")

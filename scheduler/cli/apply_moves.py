@@ -32,7 +32,7 @@ ANSWER_S = 30.0
 """How long the scheduler has to say that it keeps the room."""
 
 SPARE_S = 60.0
-"""The room is kept for so much longer than a step may take."""
+"""The room is kept for so much longer than its steps may take."""
 
 Printed = Callable[[str], None]
 
@@ -83,7 +83,7 @@ class Moving:
                 self._print(
                     f"step {number} of {len(self._plan.moves)}: evict pod {move.mover.pod} from {move.mover.node}"
                 )
-                await self._ask()  # for as long as this step may take
+                await self._ask(steps=1 + (number == len(self._plan.moves)))  # the target is awaited after the last one
                 await self._move(move)
             await self._await_target()
             is_done = True
@@ -118,9 +118,10 @@ class Moving:
         await self._until(is_kept, ANSWER_S, lambda: why)
         self._print(f"room for pod {self._target} is kept on {self._node}")
 
-    async def _ask(self) -> Room:
+    async def _ask(self, steps: int = 1) -> Room:
+        """Ask for the room for as long as so many steps may take."""
         moving = frozenset(one.mover.uid for one in self._plan.moves)
-        room = Room(self._name, self._node, moving, time.time() + self._timeout_s + SPARE_S)
+        room = Room(self._name, self._node, moving, time.time() + steps * self._timeout_s + SPARE_S)
         await rooms.ask_for(self._api, self._key, self._target.uid, room)
         return room
 

@@ -184,6 +184,11 @@ class Pod:
         """True for a pod that needs nothing any more."""
         return self.is_finished or self.is_deleting
 
+    @property
+    def has_unread_containers(self) -> bool:
+        """True where nobody knows what its containers use or ask for, as far as these say more than is looked at."""
+        return not self.unread.isdisjoint(_CONTAINERS)
+
     def changed(self, **changes: object) -> "Pod":
         """The pod with these values, as `dataclasses.replace` makes it, which takes more than twice as long."""
         values = list(_values_of(self))
@@ -299,7 +304,9 @@ _READ_OF_CONTAINERS = frozenset(ContainerFields.__annotations__) | {"ports", "re
 
 _CLAIMS = "resourceClaims"
 
-_TAKING = {"containers", "initContainers", _CLAIMS, "volumes"}
+_CONTAINERS = frozenset({"containers", "initContainers"})
+
+_TAKING = _CONTAINERS | {_CLAIMS, "volumes"}
 """What a pod that has a node takes, there or of devices, however much it is."""
 
 _REMEMBERED = 1 << 12
@@ -336,7 +343,7 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
         return None
     spec = SpecRead(raw_spec, _READ, _READ_OF_CONTAINERS)
     exceeding = exceeding_fields(raw_spec, spec)
-    if left_out := exceeding.keys() - (_TAKING if raw_spec.get("nodeName") else set()):
+    if left_out := exceeding.keys() - (_TAKING if raw_spec.get("nodeName") else frozenset()):
         kept_spec = {name: value for name, value in raw_spec.items() if name not in left_out}
         if _CLAIMS in left_out and isinstance(entries := raw_spec[_CLAIMS], list):
             # Who places pods without claims has to see that it has some; in files, all of them are some pod's.

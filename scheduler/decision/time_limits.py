@@ -112,7 +112,7 @@ class DecisionTimeLimit:
             return otherwise
         finally:
             used_s = self._processor() - began
-            if used_s > FREE_S:
+            if used_s > SCORES_FREE_S:
                 self.scored_s += used_s
                 unused = self._clock() - FACTOR * SCORES_BURST_S
                 self._scores_again = max(self._scores_again, unused) + FACTOR * used_s
@@ -183,6 +183,9 @@ class DecisionTimeLimit:
 
 FREE_S = 0.05
 """A decision that takes no longer costs its namespace nothing."""
+
+SCORES_FREE_S = FREE_S / 2
+"""So long a policy may look at whole nodes at the expense of who asks, which each decision does twice."""
 
 BURST_S = 0.15
 """So much more a namespace may take at once before it waits: its decision may fill caches that all need."""

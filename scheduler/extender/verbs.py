@@ -233,7 +233,7 @@ def without_classes(cluster: Cluster, pod: Pod, found: Filtered) -> Filtered:
     kube-scheduler leaves these resources to its plugin DynamicResources, which is off where the extender allocates: it
     would bind the pod without its devices. Up to 1.36 a gate could keep it from that.
     """
-    if _has_unread_containers(pod):
+    if pod.has_unread_containers:
         return replace(found, passed=(), unresolvable={**found.unresolvable, **dict.fromkeys(found.passed, pod.excess)})
     if not cluster.extended_resources.asked_by(pod):
         return found
@@ -246,11 +246,6 @@ def without_classes(cluster: Cluster, pod: Pod, found: Filtered) -> Filtered:
             passed = asked.named(nodes)
     failed = {name: UNKNOWN_NODE.format(name) for name in asked.unknown()}
     return replace(found, passed=passed, failed={**found.failed, **failed}, unresolvable=refused)
-
-
-def _has_unread_containers(pod: Pod) -> bool:
-    """Whether nobody knows what extended resources the pod asks for: its containers say more than is looked at."""
-    return not pod.unread.isdisjoint(("containers", "initContainers"))
 
 
 def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -> Mapping[Rank, Mask]:
@@ -434,7 +429,7 @@ class Verbs:
 
     def _leaves_out_classes(self, pod: Pod) -> bool:
         """Whether the pod may request extended resources for which nobody makes a claim: the plugin is off."""
-        asks = may_ask(pod) or _has_unread_containers(pod)
+        asks = may_ask(pod) or pod.has_unread_containers
         return asks and self._binds is not None and pod.scheduler_name in self._schedulers
 
     async def _filtered_by_claims(self, pod: Pod, names: Sequence[str]) -> Filtered:

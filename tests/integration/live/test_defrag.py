@@ -24,6 +24,8 @@ REPLICA_SET = Kind("apps/v1", "ReplicaSet")
 BUDGET = Kind("policy/v1", "PodDisruptionBudget")
 RIGHTS = Path(__file__).resolve().parents[3] / "manifests" / "defrag" / "rbac.yaml"
 ROOM_ASKED, ROOM_KEPT = "dra-scheduler.dev/RoomAsked", "dra-scheduler.dev/RoomKept"
+SHORT_S = 8.0
+"""A room's time, in which the scheduler says that it keeps it."""
 EVICTION = r"/eviction$"
 
 
@@ -269,7 +271,7 @@ def test_room_is_kept_from_the_first_eviction_on(sets: World) -> None:
 def test_what_is_kept_is_free_again_at_its_time(sets: World) -> None:
     moved = nodes_with_one_free_device_each(sets)
     uid = moved["metadata"]["uid"]
-    ask_for_room(sets, uid, 3)
+    ask_for_room(sets, uid, SHORT_S)
     sets.pod_when("wide", lambda pod: condition(pod) == "True")
     # Nobody else gets the free device of the node meanwhile.
     sets.a_pod("rival", template="one", nodeSelector={"kubernetes.io/hostname": "node-0"})
@@ -324,7 +326,7 @@ def test_what_a_user_writes_on_a_pod_keeps_nothing(sets: World) -> None:
 def test_an_annotation_does_not_make_the_time_longer(sets: World) -> None:
     moved = nodes_with_one_free_device_each(sets)
     uid = moved["metadata"]["uid"]
-    ask_for_room(sets, uid, 3)
+    ask_for_room(sets, uid, SHORT_S)
     sets.pod_when("wide", lambda pod: condition(pod) == "True")
     longer = json.dumps({"name": "by-hand", "node": "node-0", "moving": [uid], "until": time.time() + 4_000_000_000})
 

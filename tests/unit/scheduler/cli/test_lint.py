@@ -831,6 +831,9 @@ def test_a_pod_that_says_more_than_is_looked_at_is_a_warning() -> None:
     assert (rule, subject, field) == ("oversized-pod", "Pod/default/p", "spec")
     assert "in spec.tolerations; at most 65,536 are looked at" in message
     assert rules(*cluster(), a_claim("c"), a_user({"name": "dev"}, tolerations=tolerations[:1000])) == []
+    init = [{"name": f"c-{number:05}"} for number in range(5000)]
+    users = [*init, {"name": "last", "resources": {"claims": [{"name": "dev"}]}}]
+    assert rules(*cluster(), a_claim("c"), a_user(initContainers=users)) == ["oversized-pod"]
 
 
 def test_claim_for_resources_of_the_node_needs_no_container_since_1_37() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.decision.time_limits import FACTOR, SCORES_BURST_S, SCORES_S, DecisionTimeLimit, TooLong
 
-LOOK_S = SCORES_S / 10
+LOOK_S = SCORES_S / 20
 """How long it is from one look at the time to the next."""
 
 
