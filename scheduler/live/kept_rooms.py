@@ -84,7 +84,7 @@ class KeptRooms:
         key = (pod.namespace, pod.name)
         try:
             _, room = await rooms.read(self._binder.api, key, pod.uid)
-            if room is not None and await self._has_waited(pod.namespace):
+            while room is not None and await self._has_waited(pod.namespace):
                 _, room = await rooms.read(self._binder.api, key, pod.uid)  # there may be another request by now
             if room is None or not self._is_asked(pod, room):
                 return
@@ -104,20 +104,29 @@ class KeptRooms:
 
     async def _answer(self, pod: Pod, room: Room, reason: str) -> None:
         async with self._in_order(pod):
-            await rooms.answer(self._binder, pod, room, reason, is_asked=reason == rooms.KEPT)
             if reason != rooms.KEPT:
-                await eviction.clear_nomination(self._binder, pod)
-        if reason == rooms.KEPT and pod.uid not in self._kept:  # it ended meanwhile, and that may have been said before
+                await self._deny(pod, room, reason, withdraws=True)
+                return
+            await rooms.answer(self._binder, pod, room, reason)
+        if pod.uid not in self._kept:  # it ended meanwhile, and that may have been said before
             await self._say_ended(pod, room)
+
+    async def _deny(self, pod: Pod, room: Room, reason: str, *, withdraws: bool) -> None:
+        """No room is kept. withdraws: the nomination ends as well. Another request stays, with its own."""
+        stored, _ = await rooms.read(self._binder.api, (pod.namespace, pod.name), pod.uid)
+        if stored is None:
+            return
+        asked = rooms.request_of(stored)
+        is_left = asked is not None and asked.name == room.name  # not where another one may come any moment
+        await rooms.answer(self._binder, pod, room, reason, is_asked=not is_left)
+        if withdraws and stored["status"].get("nominatedNodeName") == room.node and (is_left or asked is None):
+            await eviction.clear_nomination(self._binder, pod)
 
     async def _say_ended(self, pod: Pod, room: Room) -> None:
         """The pod has its node, or is promised another one or none: by whom the room was not kept."""
         try:
             async with self._in_order(pod):
-                stored, _ = await rooms.read(self._binder.api, (pod.namespace, pod.name), pod.uid)
-                asked = rooms.request_of(stored) if stored is not None else None
-                is_left = asked is not None and asked.name == room.name  # not where another one may come any moment
-                await rooms.answer(self._binder, pod, room, rooms.ENDED, is_asked=not is_left)
+                await self._deny(pod, room, rooms.ENDED, withdraws=False)
         except CallFailed as error:
             if self._known(pod.uid) is not None:
                 _LOG.warning("pod %s: cannot say that no room is kept for it any more: %s", pod, error)

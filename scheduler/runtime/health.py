@@ -15,14 +15,17 @@ delegating authenticator and authorizer; authentication.k8s.io/v1, authorization
 
 import asyncio
 import hashlib
+import select
 import ssl
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from fcntl import ioctl
 from itertools import islice
 from pathlib import Path
+from termios import TIOCOUTQ
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -33,7 +36,7 @@ from scheduler.client.connection import Api
 from scheduler.client.errors import CallFailed
 from scheduler.rates import TokenBucket
 from scheduler.runtime.configuration import Common, is_loopback
-from scheduler.runtime.listening import MISDIRECTED, Limits, listening, misdirection
+from scheduler.runtime.listening import MISDIRECTED, REST_S, Limits, listening, misdirection
 from scheduler.runtime.tls import Certificates, Files, self_signed
 from scheduler.terminal_text import json_of, printable
 
@@ -265,6 +268,33 @@ def _named_host(request: web.Request) -> str | None:
         return ""
 
 
+@web.middleware
+async def after_the_last_answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Waits until the client has taken what it asked for before: nothing is worked out for those who read nothing."""
+    while transport := request.transport:
+        if _has_taken_all(transport):
+            return await handler(request)
+        await asyncio.sleep(REST_S)
+    raise ConnectionResetError("the client has gone")
+
+
+def _has_taken_all(transport: asyncio.Transport) -> bool:
+    """Whether nothing waits to be sent, here or in the kernel, which takes megabytes of answers that nobody reads.
+
+    A connection that is lost is closed: as long as nothing is read from it, nobody else hears of that.
+    """
+    connection = transport.get_extra_info("socket")  # none where the connection is being closed
+    if connection is None or connection.fileno() < 0 or transport.is_closing():
+        return False
+    held, poll = b"", select.poll()
+    with suppress(OSError):  # of a system that does not say so
+        held = ioctl(connection.fileno(), TIOCOUTQ, bytes(4))
+    poll.register(connection.fileno(), 0)  # for errors alone
+    if poll.poll(0):
+        transport.abort()
+    return not any(held) and not transport.get_write_buffer_size()
+
+
 def one_by_one(first: Collection[str]) -> Middleware:
     """Lets one request in at each turn of the event loop, as they came. first: paths of those that need not wait.
 
@@ -394,7 +424,9 @@ def _application(served: Endpoints, secured: Secure | None, allowed_hosts: Colle
 
     guard = guarding(secured.access, secured.open_paths) if secured else answering_own(allowed_hosts)
     probes = _probes(served)
-    application = web.Application(middlewares=[guard, one_by_one([f"/{name}" for name in probes])])
+    application = web.Application(
+        middlewares=[after_the_last_answer, guard, one_by_one([f"/{name}" for name in probes])]
+    )
     application.router.add_get("/", index)
     application.router.add_get("/metrics", metrics)
     application.router.add_get(_QUEUE, queue)

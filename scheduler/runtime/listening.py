@@ -21,13 +21,11 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from fcntl import ioctl
 from functools import lru_cache, partial
 from http import HTTPStatus
-from termios import TIOCOUTQ
 from typing import Any, Literal, Protocol, cast
 from urllib.parse import urlsplit
 
@@ -398,17 +396,6 @@ class _Handler(web.RequestHandler):
         self._has_body = False
         self.rested_at = 0.0
 
-    async def until_taken(self) -> None:
-        """Return once its client has taken the last answer. Raises ConnectionError once it has gone."""
-        while self.transport and (connection := self.transport.get_extra_info("socket")) and connection.fileno() >= 0:
-            held = b""  # by the kernel, which takes megabytes of answers that nobody reads
-            with suppress(OSError):  # of a system that does not say so
-                held = ioctl(connection.fileno(), TIOCOUTQ, bytes(4))
-            if not any(held) and not self.transport.get_write_buffer_size():
-                return
-            await asyncio.sleep(REST_S)
-        raise ConnectionResetError("the client has gone")  # over TLS, the socket goes before the transport
-
     def data_received(self, data: bytes) -> None:
         """Take the heads of requests. A body that does not end with its head is the last that the client sends."""
         for start in range(0, max(len(data), 1), _PART):  # no data: what came before more requests than may wait
@@ -492,7 +479,7 @@ class _ApplicationService:
 
     @web.middleware
     async def resting(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The outermost: strangers who ask without a pause wait unread, as do all who have not taken an answer."""
+        """The outermost: strangers who ask without a pause wait, and what they have sent is not read meanwhile."""
         connection = request.protocol
         assert isinstance(connection, _Handler)
         if connection not in self._known:
@@ -500,7 +487,6 @@ class _ApplicationService:
             wait_s = max(connection.rested_at - now, 0.0)
             connection.rested_at = now + wait_s + REST_S
             await asyncio.sleep(wait_s)
-        await connection.until_taken()
         return await handler(request)
 
     @web.middleware

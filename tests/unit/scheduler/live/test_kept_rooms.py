@@ -151,8 +151,10 @@ class Target:
             self.conditions += body["status"].get("conditions", [])
         if self.shown is None:
             raise api_error(f"{method} {path}", 404, b"{}")
+        team = f" of {path.split('/')[4]}" if "/team-" in path else ""
         asked = {"type": ROOM_ASKED, "message": str(Room(self.name, "node-0", frozenset(), self.until))}
-        return {"metadata": {"uid": POD.uid}, "status": {"nominatedNodeName": "node-0", "conditions": [asked]}}
+        status = {"nominatedNodeName": "node-0", "conditions": [asked]}
+        return {"metadata": {"uid": POD.uid + team}, "spec": {}, "status": status}
 
     def becomes(self, pod: Pod | None) -> None:
         """The watch shows it so."""
@@ -163,6 +165,29 @@ class Target:
         """All that was started ends."""
         while self.started:
             await self.started.pop(0)
+
+
+def test_those_who_wait_at_once_take_turns() -> None:
+    """After each decision of a second, four seconds are others', however many have waited for the same moment."""
+    took = list[float]()
+
+    async def act() -> None:
+        target = Target()
+
+        def keep(*_: object) -> bool:
+            took.append(target.clock.now)
+            target.clock.now += 1.0
+            return True
+
+        target.rooms._preemptions.keep = keep  # type: ignore[method-assign, assignment]
+        pods = [replace(POD, namespace=f"team-{number}", uid=f"{POD.uid} of team-{number}") for number in range(4)]
+        for pod in pods:
+            target.rooms.look(pod)
+        target.rooms._next_at = 10.0
+        await asyncio.gather(*target.started)
+
+    asyncio.run(act())
+    assert [int(one) for one in took] == [10, 15, 20, 25]
 
 
 @pytest.mark.parametrize("becomes", [None, replace(POD, nominated_node=""), replace(POD, node_name="node-0")])

@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -184,7 +185,7 @@ def asking(path: str) -> bytes:
 
 def test_nothing_is_rendered_for_a_client_that_has_not_taken_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor for who sends all of its requests at once, however much of the answers the kernel would hold."""
-    monkeypatch.setattr(runtime.listening, "REST_S", 0.001)
+    monkeypatch.setattr(runtime.health, "REST_S", 0.001)
     rendered: list[str] = []
 
     def metrics(accept: str) -> tuple[bytes, str]:
@@ -211,6 +212,40 @@ def test_nothing_is_rendered_for_a_client_that_has_not_taken_the_last_answer(mon
         return []
 
     run(replace(served(), metrics=metrics), use)
+
+
+def test_connection_of_a_client_that_goes_without_reading_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read from it while its answers wait, which is how others are known to have gone."""
+    monkeypatch.setattr(runtime.health, "REST_S", 0.001)
+    rendered: list[str] = []
+
+    def metrics(accept: str) -> tuple[bytes, str]:
+        rendered.append(accept)
+        return bytes(1_000_000), "text/plain"
+
+    async def use(url: str) -> list[Answer]:
+        loop, port = asyncio.get_running_loop(), int(url.rpartition(":")[2])
+        async with aiohttp.ClientSession(url) as session:
+            await get(session, "/livez")
+            before = descriptors()
+            with socket.socket() as client:
+                client.setblocking(False)
+                await loop.sock_connect(client, ("127.0.0.1", port))
+                await loop.sock_sendall(client, asking("/metrics") * 50)
+                while not rendered:
+                    await get(session, "/livez")
+            for _ in range(200):
+                await get(session, "/livez")
+            assert descriptors() <= before
+        return []
+
+    run(replace(served(), metrics=metrics), use)
+    assert len(rendered) < 50
+
+
+def descriptors() -> set[Path]:
+    """Those of this process that are open, but for the one of the list itself."""
+    return {one for one in Path("/proc/self/fd").iterdir() if one.exists()}
 
 
 def test_probe_waits_for_none_of_many_who_ask_for_more() -> None:
