@@ -76,8 +76,11 @@ async def keep_trimmed() -> None:
 # when it is to wait for a number that is closed. An API server that restarts under load is enough.
 
 
-ACCEPTED = 64
-"""Connections that are accepted in one turn of the event loop, in which nothing else goes on."""
+ACCEPTED = 4
+"""Connections accepted in one turn of the event loop: each has turns for its request before others need its place.
+
+All that have come at once, as many as there are places, would cut each other off before they are heard.
+"""
 
 try:
     import uvloop

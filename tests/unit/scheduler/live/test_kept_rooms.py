@@ -145,6 +145,7 @@ class Target:
 
     async def request(self, method: str, path: str, *, body: Any = None, **_: object) -> dict[str, Any]:
         self.calls.append(method)
+        await asyncio.sleep(0)
         if body is not None:
             for _turn in range(0 if self.conditions else 10):  # the first one takes long
                 await asyncio.sleep(0)
