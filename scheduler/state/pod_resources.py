@@ -117,6 +117,16 @@ class ExtendedResources:
         for backed, group in _by_backed(self.asked_by(pod), infos, nodes):
             yield group, backed, self._claim(pod, backed) if backed else None
 
+    def by_plugins(
+        self, pod: Pod, infos: NodeInfos, nodes: Mask
+    ) -> Iterator[tuple[Mask, Sequence[str], Sequence[str]]]:
+        """The nodes by the resources of the pod that no device plugin offers there, with those of them of a class.
+
+        No node is in two groups. Classes come and go: whoever needs them to offer the rest may know others.
+        """
+        for missing, group in _by_backed(_asked_by(pod), infos, nodes):
+            yield group, missing, tuple(filter(self.asked_by(pod).__contains__, missing))
+
     def _claim(self, pod: Pod, backed: Sequence[str]) -> ExtendedClaim | str:
         generated = generate(pod.containers, {name: self._classes[name] for name in backed})
         metadata = {"name": claim_name(pod), "namespace": pod.namespace, "uid": made_up_uid(pod)}

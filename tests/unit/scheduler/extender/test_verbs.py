@@ -224,8 +224,13 @@ def test_node_whose_device_plugin_offers_the_extended_resource_passes(world: Wor
     assert (found["NodeNames"], list(found["FailedAndUnresolvableNodes"])) == (["node-1"], ["node-0"])
 
 
-def test_extended_resource_that_no_class_stands_for_is_kube_schedulers(world: World) -> None:
-    assert world.filter(asking(a_raw_pod(), "example.com/other"), "node-9")["NodeNames"] == ["node-9"]
+def test_extended_resource_that_nobody_offers_is_refused_whatever_classes_are_known(world: World) -> None:
+    """kube-scheduler may know of a class that has gone for the extender, or is not there yet, and lets the pod pass."""
+    world.cluster.set_node(a_node("node-1", allocatable={"example.com/other": Quantity.parse("1")}))
+    found = world.filter(asking(a_raw_pod(), "example.com/other"), "node-0", "node-1", "node-9")
+    reason = "no device plugin offers example.com/other, and the extender makes no claim for it"
+    assert (found["NodeNames"], found["FailedAndUnresolvableNodes"]) == (["node-1"], {"node-0": reason})
+    assert found["FailedNodes"] == {"node-9": "node node-9 is not known yet to the extender"}
     assert world.filter(asking(a_raw_pod(scheduler="theirs")), "node-9")["NodeNames"] == ["node-9"]
 
 
