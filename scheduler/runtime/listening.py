@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache, partial
 from http import HTTPStatus
+from itertools import count
 from typing import Any, Literal, Protocol, cast
 from urllib.parse import urlsplit
 
@@ -213,6 +214,13 @@ _EXHAUSTED_S = 1.0
 
 IDLE_S = 120.0
 """For so long a connection to an application may bring no request, or no whole head of one."""
+
+ACCEPTED = 4
+"""Connections accepted in one turn of the event loop: each has turns for its request before others need its place.
+
+Accepted one by one, the last of many would wait for as many turns as there are before it; all at once, as many as there
+are places would cut each other off before they are heard.
+"""
 
 REST_S = 0.1
 """Between two answers to a stranger over one connection: else he decides how much of the processor they take."""
@@ -516,7 +524,9 @@ class _Acceptor:
     async def accept(self, listener: socket.socket) -> None:
         """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
-        while True:
+        for number in count(1):
+            if number % ACCEPTED == 0:
+                await asyncio.sleep(0)
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:  # there are no more descriptors, or the client has gone already

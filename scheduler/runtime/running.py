@@ -76,12 +76,6 @@ async def keep_trimmed() -> None:
 # when it is to wait for a number that is closed. An API server that restarts under load is enough.
 
 
-ACCEPTED = 4
-"""Connections accepted in one turn of the event loop: each has turns for its request before others need its place.
-
-All that have come at once, as many as there are places, would cut each other off before they are heard.
-"""
-
 try:
     import uvloop
 except ImportError:  # there is none for some platforms
@@ -89,8 +83,6 @@ except ImportError:  # there is none for some platforms
 else:
 
     class _SocketOwningLoop(uvloop.Loop):
-        _accepted = 0
-
         async def create_connection(self, *args: Any, sock: socket.socket | None = None, **options: Any) -> Any:
             """As uvloop's, but a socket whose connection is lost meanwhile does not close its number once more."""
             made: tuple[Any, Any] | None = None
@@ -102,13 +94,7 @@ else:
                     sock.detach()
 
         async def sock_accept(self, sock: socket.socket) -> Any:
-            """As asyncio's own, which takes what has come at once, but no more than ACCEPTED in one turn.
-
-            uvloop takes one in each turn: who comes last would wait for as many turns as there are before him.
-            """
-            self._accepted += 1
-            if self._accepted % ACCEPTED == 0:
-                await asyncio.sleep(0)
+            """As asyncio's own, which takes what has come at once; uvloop takes one in each turn."""
             try:
                 connection, address = sock.accept()
             except BlockingIOError:

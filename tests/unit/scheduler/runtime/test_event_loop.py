@@ -7,7 +7,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import cast
 
-from scheduler.runtime.running import ACCEPTED, new_event_loop
+import pytest
+
+from scheduler.runtime import listening
+from scheduler.runtime.listening import ACCEPTED
+from scheduler.runtime.running import new_event_loop
+
+Loop = Callable[[], asyncio.AbstractEventLoop]
 
 
 class Lost(asyncio.Protocol):
@@ -45,30 +51,52 @@ def test_socket_that_is_given_carries_the_connection() -> None:
     _run(used)
 
 
-def test_connections_that_have_come_are_accepted_together_and_leave_others_their_turn() -> None:
-    async def accepted(listening: socket.socket) -> None:
-        loop, turns = asyncio.get_running_loop(), list[int]()
-        listening.setblocking(False)
+class Counting(listening._Acceptor):
+    """Counts the connections that are accepted in each turn of the event loop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(cast(listening.Service, None), None, listening.Limits())
+        self.in_turn = [0]
+        self.are_all_there = asyncio.Event()
+        self._number = number
+
+    async def accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
 
         def turn() -> None:
-            turns.append(1)
+            self.in_turn.append(0)
             loop.call_soon(turn)
 
         loop.call_soon(turn)
+        await super().accept(listener)
+
+    async def _opened(self, connection: socket.socket) -> None:
+        self.in_turn[-1] += 1
+        if sum(self.in_turn) == self._number:
+            self.are_all_there.set()
+        connection.close()
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, new_event_loop], ids=["asyncio", "uvloop"])
+def test_some_of_the_connections_that_have_come_are_accepted_in_a_turn(loop: Loop) -> None:
+    async def accepted(listener: socket.socket) -> None:
+        listener.setblocking(False)
+        acceptor = Counting(5 * ACCEPTED)
         with ExitStack() as opened:
-            for _ in range(3 * ACCEPTED):
-                opened.enter_context(socket.create_connection(listening.getsockname()))
-                connection, _ = await loop.sock_accept(listening)
-                assert opened.enter_context(connection).gettimeout() == 0
-        assert len(turns) == 3
+            for _ in range(5 * ACCEPTED):
+                opened.enter_context(socket.create_connection(listener.getsockname()))
+            accepting = asyncio.create_task(acceptor.accept(listener))
+            await acceptor.are_all_there.wait()
+            accepting.cancel()
+        assert 1 < max(acceptor.in_turn) <= ACCEPTED
 
-    _run(accepted)
+    _run(accepted, loop)
 
 
-def _run(work: Callable[[socket.socket], Awaitable[None]]) -> None:
+def _run(work: Callable[[socket.socket], Awaitable[None]], loop: Loop = new_event_loop) -> None:
     async def worked() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             await work(listening)
 
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(worked())
