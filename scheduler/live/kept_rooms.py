@@ -66,7 +66,7 @@ class KeptRooms:
             self._forget(old.uid if old is not None else "")
             return
         kept, _ = self._kept.get(new.uid, (None, None))
-        if kept is not None and (new.node_name or new.is_over or new.nominated_node != kept.node):
+        if kept is not None and (not _waits(new) or new.nominated_node != kept.node):
             self._forget(new.uid)
             self._start(self._say_ended(new, kept))
         if new.nominated_node and new.nominated_node != (old.nominated_node if old is not None else ""):
@@ -77,7 +77,7 @@ class KeptRooms:
         # What waits for its devices was nominated by its own attempt.
         is_binding = any(one.reason == "BindingPending" for one in pod.conditions)
         is_known = pod.uid in self._preemptions.records or is_binding
-        if self._is_ours(pod) and not pod.node_name and not pod.is_over and not is_known:
+        if self._is_ours(pod) and _waits(pod) and not is_known:
             self._start(self._look(pod))
 
     async def _look(self, pod: Pod) -> None:
@@ -141,7 +141,7 @@ class KeptRooms:
     def _is_asked(self, pod: Pod, room: Room) -> bool:
         """Whether the watch shows it still: no event would end what is kept for a request that is over."""
         shown = self._known(pod.uid)
-        is_nominated = shown is not None and shown.nominated_node == room.node and not shown.node_name
+        is_nominated = shown is not None and shown.nominated_node == room.node and _waits(shown)
         return is_nominated and pod.uid not in self._preemptions.records
 
     async def _has_waited(self, namespace: str) -> bool:
@@ -212,3 +212,8 @@ class KeptRooms:
             _LOG.warning("pod %s: cannot take its nomination back: %s", pod, error)
             wait_s = backoff_s(tries, AGAIN_S, MOST_AGAIN_S)
             self._later(pod, room, wait_s, partial(self._release, tries=tries + 1))
+
+
+def _waits(pod: Pod) -> bool:
+    """Whether the pod has no node yet, and needs one."""
+    return not pod.node_name and not pod.is_over

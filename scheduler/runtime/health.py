@@ -15,7 +15,6 @@ delegating authenticator and authorizer; authentication.k8s.io/v1, authorization
 
 import asyncio
 import hashlib
-import select
 import ssl
 import time
 from collections import OrderedDict
@@ -36,7 +35,7 @@ from scheduler.client.connection import Api
 from scheduler.client.errors import CallFailed
 from scheduler.rates import TokenBucket
 from scheduler.runtime.configuration import Common, is_loopback
-from scheduler.runtime.listening import MISDIRECTED, REST_S, Limits, listening, misdirection
+from scheduler.runtime.listening import MISDIRECTED, REST_S, Limits, has_event, listening, misdirection
 from scheduler.runtime.tls import Certificates, Files, self_signed
 from scheduler.terminal_text import json_of, printable
 
@@ -286,11 +285,10 @@ def _has_taken_all(transport: asyncio.Transport) -> bool:
     connection = transport.get_extra_info("socket")  # none where the connection is being closed
     if connection is None or connection.fileno() < 0 or transport.is_closing():
         return False
-    held, poll = b"", select.poll()
+    held = b""
     with suppress(OSError):  # of a system that does not say so
         held = ioctl(connection.fileno(), TIOCOUTQ, bytes(4))
-    poll.register(connection.fileno(), 0)  # for errors alone
-    if poll.poll(0):
+    if has_event(connection):
         transport.abort()
     return not any(held) and not transport.get_write_buffer_size()
 

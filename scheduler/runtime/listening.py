@@ -18,6 +18,7 @@ Source: RFC 9112, 2.2 to 6.3; RFC 9110, 5 and 15.5.
 import asyncio
 import logging
 import re
+import select
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -216,11 +217,7 @@ IDLE_S = 120.0
 """For so long a connection to an application may bring no request, or no whole head of one."""
 
 ACCEPTED = 4
-"""Connections accepted in one turn of the event loop: each has turns for its request before others need its place.
-
-Accepted one by one, the last of many would wait for as many turns as there are before it; all at once, as many as there
-are places would cut each other off before they are heard.
-"""
+"""Connections accepted in a turn of the event loop: all at once would cut each other off before any is heard."""
 
 REST_S = 0.1
 """Between two answers to a stranger over one connection: else he decides how much of the processor they take."""
@@ -551,7 +548,7 @@ class _Acceptor:
         if len(self._silent) <= self._limits.silent:
             return
         for task, connection in self._silent.items():
-            if not _has_spoken(connection):
+            if not has_event(connection, select.POLLIN):
                 self._refuse("handshakes")
                 del self._silent[task]
                 task.cancel()
@@ -568,7 +565,7 @@ class _Acceptor:
                 async with asyncio.timeout(self._limits.handshake_s):
                     await _first_byte(connection)
                 self._silent.pop(task, None)
-            if not self._make_place():
+            if has_event(connection, _HUNG_UP if self._context else 0) or not self._make_place():
                 connection.close()
                 return
             protocol = self._service()
@@ -625,6 +622,9 @@ class _Acceptor:
             _LOG.warning("too many %s: closing some", what)
 
 
+_HUNG_UP: int = getattr(select, "POLLRDHUP", 0)  # of a TLS client in a handshake; others may have sent all they have to
+
+
 async def _first_byte(connection: socket.socket) -> None:
     """Returns when there is something to read, or will never be."""
     loop = asyncio.get_running_loop()
@@ -636,11 +636,8 @@ async def _first_byte(connection: socket.socket) -> None:
         loop.remove_reader(connection)
 
 
-def _has_spoken(connection: socket.socket) -> bool:
-    try:
-        connection.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True  # it fails, and is closed for that
-    return True
+def has_event(connection: socket.socket, events: int = 0) -> bool:
+    """Whether one of these events of `poll` has come, or an error."""
+    poll = select.poll()
+    poll.register(connection.fileno(), events)
+    return bool(poll.poll(0))

@@ -191,7 +191,10 @@ def test_those_who_wait_at_once_take_turns() -> None:
     assert [int(one) for one in took] == [10, 15, 20, 25]
 
 
-@pytest.mark.parametrize("becomes", [None, replace(POD, nominated_node=""), replace(POD, node_name="node-0")])
+@pytest.mark.parametrize(
+    "becomes",
+    [None, replace(POD, nominated_node=""), replace(POD, node_name="node-0"), replace(POD, is_deleting=True)],
+)
 def test_nothing_is_kept_for_a_request_that_was_taken_back_while_it_waited(becomes: Pod | None) -> None:
     async def act() -> Target:
         target = Target()

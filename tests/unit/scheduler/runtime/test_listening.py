@@ -101,6 +101,9 @@ class Greeting:
             self._tls.do_handshake()
         connection.sendall(self._goes.read())
 
+    def hang_up(self) -> None:
+        self._connection.close()
+
     async def is_answered(self) -> bool:
         """Whether the server answers the hello; False where it has closed the connection."""
         reader, writer = await asyncio.open_connection(sock=self._connection)
@@ -261,6 +264,19 @@ def test_client_that_has_spoken_is_not_silent_even_if_nobody_has_looked_yet(loop
         assert await says_ok(await server.ready()), "and those that came after"
 
     run(loop, use, Limits(connections=100, silent=30, handshake_s=NEVER_S))
+
+
+@LOOPS
+def test_clients_that_hang_up_after_a_hello_take_nobodys_place(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        known = await server.ready()
+        for _ in range(20):
+            server.greeting().hang_up()
+        assert await says_ok(known)
+        assert await says_ok(await server.ready()), "those before it have been accepted"
+        assert server.refused == []
+
+    run(loop, use, Limits(connections=2, handshake_s=NEVER_S))
 
 
 @LOOPS
