@@ -504,4 +504,5 @@ class Cluster:
         return holding.counted if holding is not None else None
 
     def _find_extended_resources(self) -> None:
-        self.extended_resources = ExtendedResources(self._classes.values(), self.fleet.features)
+        earlier = self.extended_resources.known
+        self.extended_resources = ExtendedResources(self._classes.values(), self.fleet.features, earlier)

@@ -228,22 +228,21 @@ def filter_nodes(
 
 
 def without_classes(cluster: Cluster, pod: Pod, found: Filtered) -> Filtered:
-    """Without the nodes where no device plugin offers all extended resources of the pod.
+    """Without the nodes that provide extended resources of the pod only by a claim of a device class.
 
-    kube-scheduler leaves those of device classes to its plugin DynamicResources, which is off where the extender
-    allocates: it would bind the pod without its devices. Up to 1.36 a gate could keep it from that. It may know other
-    classes than the extender at that moment; without a class it would refuse the node itself.
+    kube-scheduler leaves these resources to its plugin DynamicResources, which is off where the extender allocates: it
+    would bind the pod without its devices. Up to 1.36 a gate could keep it from that. A class that has gone counts as
+    well: kube-scheduler may not have heard of that.
     """
     if pod.has_unread_containers:
         return replace(found, passed=(), unresolvable={**found.unresolvable, **dict.fromkeys(found.passed, pod.excess)})
-    if not may_ask(pod):
+    if not cluster.extended_resources.may_be_of_a_class(pod):
         return found
     asked, passed, refused = Asked(cluster, found.passed), [], dict(found.unresolvable)
-    for nodes, missing, of_classes in cluster.extended_resources.by_plugins(pod, cluster.infos, asked.mask):
+    for nodes, missing in cluster.extended_resources.without_plugin(pod, cluster.infos, asked.mask):
         if missing:
-            names = ", ".join(of_classes or missing)
-            offers = f"only a device class provides {names}" if of_classes else f"no device plugin offers {names}"
-            refused.update(dict.fromkeys(asked.named(nodes), f"{offers}, and the extender makes no claim for it"))
+            reason = f"only a device class provides {', '.join(missing)}, and the extender makes no claim for it"
+            refused.update(dict.fromkeys(asked.named(nodes), reason))
         else:
             passed = asked.named(nodes)
     failed = {name: UNKNOWN_NODE.format(name) for name in asked.unknown()}

@@ -637,7 +637,9 @@ async def _first_byte(connection: socket.socket) -> None:
 
 
 def has_event(connection: socket.socket, events: int = 0) -> bool:
-    """Whether one of these events of `poll` has come, or an error."""
+    """Whether one of these events of `poll` has come, or an error; of one that is closed they have."""
+    if connection.fileno() < 0:
+        return True
     poll = select.poll()
     poll.register(connection.fileno(), events)
     return bool(poll.poll(0))

@@ -14,6 +14,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from allocator.api import decode, names
 from allocator.bits import Mask
@@ -83,12 +84,20 @@ class ExtendedClaim:
         }
 
 
-class ExtendedResources:
-    """The resources that classes stand for; none where the gate is off, as `is_on` says."""
+MOST_KNOWN = 1 << 12
+"""Names of resources for which classes stand, or stood, that are remembered."""
 
-    def __init__(self, classes: Iterable[DeviceClass], features: Features) -> None:
+
+class ExtendedResources:
+    """The resources that classes stand for; none where the gate is off, as `is_on` says.
+
+    earlier: names of resources for which classes stood before.
+    """
+
+    def __init__(self, classes: Iterable[DeviceClass], features: Features, earlier: Iterable[str] = ()) -> None:
         self.is_on = features.has(EXTENDED_RESOURCE)
         self._classes: Mapping[str, DeviceClass] = classes_by_resource(classes) if self.is_on else {}
+        self.known = dict.fromkeys(islice(dict.fromkeys((*self._classes, *earlier)), MOST_KNOWN))
 
     def __contains__(self, resource: object) -> bool:
         return resource in self._classes
@@ -117,15 +126,18 @@ class ExtendedResources:
         for backed, group in _by_backed(self.asked_by(pod), infos, nodes):
             yield group, backed, self._claim(pod, backed) if backed else None
 
-    def by_plugins(
-        self, pod: Pod, infos: NodeInfos, nodes: Mask
-    ) -> Iterator[tuple[Mask, Sequence[str], Sequence[str]]]:
-        """The nodes by the resources of the pod that no device plugin offers there, with those of them of a class.
+    def without_plugin(self, pod: Pod, infos: NodeInfos, nodes: Mask) -> Iterator[tuple[Mask, Sequence[str]]]:
+        """The nodes by the resources of the pod that no device plugin offers there, of those that classes stood for.
 
-        No node is in two groups. Classes come and go: whoever needs them to offer the rest may know others.
+        No node is in two groups. A class that is gone may be there still for others who place the pod.
         """
-        for missing, group in _by_backed(_asked_by(pod), infos, nodes):
-            yield group, missing, tuple(filter(self.asked_by(pod).__contains__, missing))
+        asked = [name for name in _asked_by(pod) if name in self.known]
+        for missing, group in _by_backed(asked, infos, nodes):
+            yield group, missing
+
+    def may_be_of_a_class(self, pod: Pod) -> bool:
+        """Whether the pod asks for a resource for which a class stands, or stood."""
+        return not self.known.keys().isdisjoint(_asked_by(pod))
 
     def _claim(self, pod: Pod, backed: Sequence[str]) -> ExtendedClaim | str:
         generated = generate(pod.containers, {name: self._classes[name] for name in backed})

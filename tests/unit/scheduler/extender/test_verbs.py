@@ -27,6 +27,7 @@ from scheduler.output.time_line import DecisionLog
 from scheduler.runtime.server import Malformed
 from tests.builders import (
     a_claim,
+    a_class,
     a_node,
     a_request,
     a_result,
@@ -224,14 +225,21 @@ def test_node_whose_device_plugin_offers_the_extended_resource_passes(world: Wor
     assert (found["NodeNames"], list(found["FailedAndUnresolvableNodes"])) == (["node-1"], ["node-0"])
 
 
-def test_extended_resource_that_nobody_offers_is_refused_whatever_classes_are_known(world: World) -> None:
-    """kube-scheduler may know of a class that has gone for the extender, or is not there yet, and lets the pod pass."""
-    world.cluster.set_node(a_node("node-1", allocatable={"example.com/other": Quantity.parse("1")}))
-    found = world.filter(asking(a_raw_pod(), "example.com/other"), "node-0", "node-1", "node-9")
-    reason = "no device plugin offers example.com/other, and the extender makes no claim for it"
-    assert (found["NodeNames"], found["FailedAndUnresolvableNodes"]) == (["node-1"], {"node-0": reason})
-    assert found["FailedNodes"] == {"node-9": "node node-9 is not known yet to the extender"}
+def test_extended_resource_that_no_class_stands_for_is_kube_schedulers(world: World) -> None:
+    """It may be told to ignore it, as a licence that another extender counts."""
+    assert world.filter(asking(a_raw_pod(), "example.com/other"), "node-9")["NodeNames"] == ["node-9"]
     assert world.filter(asking(a_raw_pod(scheduler="theirs")), "node-9")["NodeNames"] == ["node-9"]
+
+
+def test_extended_resource_of_a_class_that_has_gone_is_refused(world: World) -> None:
+    """kube-scheduler may not know yet, and leave it to a plugin that is off."""
+    world.cluster.set_class(a_class("named", extended_resource_name="example.com/other"))
+    world.cluster.set_class(a_class("named", extended_resource_name="example.com/renamed"))
+    world.cluster.remove_class("named")
+    for resource in ("example.com/other", "example.com/renamed"):
+        reason = f"only a device class provides {resource}, and the extender makes no claim for it"
+        found = world.filter(asking(a_raw_pod(), resource), "node-1")
+        assert (found["NodeNames"], found["FailedAndUnresolvableNodes"]) == ([], {"node-1": reason})
 
 
 def test_pod_with_extended_resources_waits_until_the_classes_are_known(world: World) -> None:

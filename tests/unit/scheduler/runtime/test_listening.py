@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import select
 import socket
 import ssl
 import struct
@@ -16,7 +17,7 @@ from aiohttp import web
 from aiohttp.compression_utils import ZLibDecompressor
 
 from scheduler import runtime
-from scheduler.runtime.listening import CannotServe, Limits, Refusal, Service, _Acceptor, listening
+from scheduler.runtime.listening import CannotServe, Limits, Refusal, Service, _Acceptor, has_event, listening
 from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
@@ -277,6 +278,13 @@ def test_clients_that_hang_up_after_a_hello_take_nobodys_place(loop: Loop) -> No
         assert server.refused == []
 
     run(loop, use, Limits(connections=2, handshake_s=NEVER_S))
+
+
+def test_nothing_more_is_waited_for_of_a_connection_that_is_closed() -> None:
+    """It is closed a turn of the event loop before it is forgotten, while others come."""
+    one = socket.socket()
+    one.close()
+    assert has_event(one, select.POLLIN)
 
 
 @LOOPS
