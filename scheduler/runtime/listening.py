@@ -570,22 +570,25 @@ class _Acceptor:
                 return
             protocol = self._service()
             self._open[protocol] = task
-            await self._shake_hands(connection, protocol)
+            transport = await self._shake_hands(connection, protocol)
+            if protocol not in self._open:  # it was cut off meanwhile
+                transport.abort()
         except (OSError, TimeoutError) as error:  # ssl's are among them
             _LOG.debug("a connection failed: %s", error)
             connection.close()
             if protocol is not None:
                 self._open.pop(protocol, None)
 
-    async def _shake_hands(self, connection: socket.socket, protocol: asyncio.BaseProtocol) -> None:
+    async def _shake_hands(self, connection: socket.socket, protocol: asyncio.BaseProtocol) -> asyncio.WriteTransport:
         handshake_s, close_s = (self._limits.handshake_s, _CLOSE_S) if self._context else (None, None)
-        await asyncio.get_running_loop().connect_accepted_socket(
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
             lambda: protocol,
             connection,
             ssl=self._context,
             ssl_handshake_timeout=handshake_s,
             ssl_shutdown_timeout=close_s,
         )
+        return cast(asyncio.WriteTransport, transport)
 
     def _make_place(self) -> bool:
         """Whether there is a place for one more; those that others have to leave for it are cut off."""
@@ -611,8 +614,9 @@ class _Acceptor:
         transport = cast(OpenConnection, protocol).transport if task.done() else None
         if transport is not None:
             transport.abort()  # to be closed in order, it would have to wait for its client
-        else:
+        elif self._context is not None:
             task.cancel()
+        # Else it is made in a moment. A protocol that uvloop has told of its connection would never hear of the end.
 
     def _refuse(self, what: Refusal) -> None:
         self._limits.refused(what)

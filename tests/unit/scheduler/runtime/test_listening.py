@@ -1,6 +1,7 @@
 """Who only opens connections takes nothing from who has something to ask."""
 
 import asyncio
+import gc
 import logging
 import re
 import select
@@ -17,7 +18,7 @@ from aiohttp import web
 from aiohttp.compression_utils import ZLibDecompressor
 
 from scheduler import runtime
-from scheduler.runtime.listening import CannotServe, Limits, Refusal, Service, _Acceptor, has_event, listening
+from scheduler.runtime.listening import CannotServe, Limits, Refusal, Service, _Acceptor, _Handler, has_event, listening
 from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
@@ -278,6 +279,24 @@ def test_clients_that_hang_up_after_a_hello_take_nobodys_place(loop: Loop) -> No
         assert server.refused == []
 
     run(loop, use, Limits(connections=2, handshake_s=NEVER_S))
+
+
+@LOOPS
+def test_nothing_is_kept_of_those_who_were_cut_off_before_they_were_heard(loop: Loop) -> None:
+    """Their connections were being made, which uvloop tells a protocol of that hears of no end."""
+
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(one, _Handler) for one in gc.get_objects())
+
+    async def use(server: Server) -> None:
+        before = kept()
+        for _ in range(5):
+            server.open_silently(60)
+            assert await says_ok(await server.ready())
+        assert kept() < before + 20
+
+    run(loop, use, Limits(connections=2), is_secure=False)
 
 
 def test_nothing_more_is_waited_for_of_a_connection_that_is_closed() -> None:
