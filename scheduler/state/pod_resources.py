@@ -85,7 +85,7 @@ class ExtendedClaim:
 
 
 MOST_KNOWN = 1 << 12
-"""Names of resources for which classes stand, or stood, that are remembered."""
+"""Names of resources for which classes stood that are remembered beside those for which one stands."""
 
 
 class ExtendedResources:
@@ -97,7 +97,8 @@ class ExtendedResources:
     def __init__(self, classes: Iterable[DeviceClass], features: Features, earlier: Iterable[str] = ()) -> None:
         self.is_on = features.has(EXTENDED_RESOURCE)
         self._classes: Mapping[str, DeviceClass] = classes_by_resource(classes) if self.is_on else {}
-        self.known = dict.fromkeys(islice(dict.fromkeys((*self._classes, *earlier)), MOST_KNOWN))
+        gone = (name for name in earlier if name not in self._classes)
+        self.known = dict.fromkeys((*self._classes, *islice(gone, MOST_KNOWN)))
 
     def __contains__(self, resource: object) -> bool:
         return resource in self._classes

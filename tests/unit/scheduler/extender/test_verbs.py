@@ -242,6 +242,18 @@ def test_extended_resource_of_a_class_that_has_gone_is_refused(world: World) -> 
         assert (found["NodeNames"], found["FailedAndUnresolvableNodes"]) == ([], {"node-1": reason})
 
 
+def test_however_many_classes_have_gone_those_that_are_there_count(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.state.pod_resources.MOST_KNOWN", 2)
+    for number in range(10):
+        world.cluster.set_class(a_class(f"named-{number}", extended_resource_name=f"example.com/r{number}"))
+        if number < 5:
+            world.cluster.remove_class(f"named-{number}")
+    passed = [world.filter(asking(a_raw_pod(), f"example.com/r{number}"))["NodeNames"] for number in range(10)]
+    assert passed[4:] == [[]] * 6, "the last that has gone, and all that are there"
+
+
 def test_pod_with_extended_resources_waits_until_the_classes_are_known(world: World) -> None:
     world.unready = NOT_YET
     assert world.filter(asking(a_raw_pod()))["Error"] == NOT_YET
