@@ -274,7 +274,12 @@ async def after_the_last_answer(request: web.Request, handler: Handler) -> web.S
         if _has_taken_all(transport):
             return await handler(request)
         await asyncio.sleep(REST_S)
-    raise ConnectionResetError("the client has gone")
+    return _to_nobody()
+
+
+def _to_nobody() -> web.Response:
+    """The answer to a client that has gone. An error would keep all that it has sent until a garbage collection."""
+    return web.Response()
 
 
 def _has_taken_all(transport: asyncio.Transport) -> bool:
@@ -307,7 +312,7 @@ def one_by_one(first: Collection[str]) -> Middleware:
             await place.acquire()
             asyncio.get_running_loop().call_soon(place.release)
             if request.transport is None:
-                raise ConnectionResetError("the client has gone")
+                return _to_nobody()
         return await handler(request)
 
     return in_order

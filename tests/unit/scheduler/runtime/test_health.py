@@ -1,6 +1,7 @@
 """Probes name what fails, and what is served is what the scheduler says of itself."""
 
 import asyncio
+import gc
 import json
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from scheduler import runtime
 from scheduler.runtime.health import Check, Endpoints, probe_answer, serving
@@ -241,6 +243,37 @@ def test_connection_of_a_client_that_goes_without_reading_is_closed(monkeypatch:
 
     run(replace(served(), metrics=metrics), use)
     assert len(rendered) < 50
+
+
+def test_nothing_of_clients_that_go_is_left_to_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes late, and what they have asked for may be a hundred megabytes by then."""
+    for module in (runtime.health, runtime.listening):
+        monkeypatch.setattr(module, "REST_S", 0.001)
+
+    async def use(url: str) -> list[Answer]:
+        port = int(url.rpartition(":")[2])
+        async with aiohttp.ClientSession(url) as session:
+            await get(session, "/livez")
+            before = requests()
+            for _ in range(30):
+                with socket.create_connection(("127.0.0.1", port)) as client:
+                    client.sendall(asking("/metrics") * 50)
+            for _ in range(100):
+                await get(session, "/livez")
+            assert requests() < before + 5
+        return []
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(replace(served(), metrics=lambda accept: (bytes(10_000), accept)), use)
+    finally:
+        gc.enable()
+
+
+def requests() -> int:
+    """How many are in memory."""
+    return sum(isinstance(one, web.Request) for one in gc.get_objects())
 
 
 def descriptors() -> set[Path]:
