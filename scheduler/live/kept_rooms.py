@@ -119,11 +119,8 @@ class KeptRooms:
         asked = rooms.request_of(stored)
         is_left = asked is not None and asked.name == room.name  # not where another one may come any moment
         await rooms.answer(self._binder, pod, room, reason, is_asked=not is_left)
-        if (
-            withdraws
-            and (stored.get("status") or {}).get("nominatedNodeName") == room.node
-            and (is_left or asked is None)
-        ):
+        is_nominated = (stored.get("status") or {}).get("nominatedNodeName") == room.node
+        if withdraws and is_nominated and (is_left or asked is None):
             await eviction.clear_nomination(self._binder, pod)
 
     async def _say_ended(self, pod: Pod, room: Room) -> None:

@@ -235,13 +235,8 @@ class Scheduler:
             site.served.resource(api_resources.COMPOSITE_POD_GROUPS),
         )
         self._known = KnownGroups(self._groups, self._conditions)
-        self._rooms = KeptRooms(
-            self._core.binder,
-            self._preemptions,
-            self._is_ours,
-            self._cluster.pods.known,
-            self._attempts.start,
-        )
+        known, start = self._cluster.pods.known, self._attempts.start
+        self._rooms = KeptRooms(self._core.binder, self._preemptions, self._is_ours, known, start)
         self._loop = self._new_loop()
 
     def _new_loop(self) -> Loop:

@@ -15,6 +15,7 @@ delegating authenticator and authorizer; authentication.k8s.io/v1, authorization
 
 import asyncio
 import hashlib
+import socket
 import ssl
 import time
 from collections import OrderedDict
@@ -271,7 +272,10 @@ def _named_host(request: web.Request) -> str | None:
 async def after_the_last_answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Waits until the client has taken what it asked for before: nothing is worked out for those who read nothing."""
     while transport := request.transport:
-        if _has_taken_all(transport):
+        connection = transport.get_extra_info("socket")  # none of a TLS connection that is lost
+        if connection is not None and has_event(connection):
+            transport.abort()  # it is lost: as long as nothing is read from it, nobody else hears of that
+        elif connection is not None and not transport.is_closing() and _has_taken_all(transport, connection):
             return await handler(request)
         await asyncio.sleep(REST_S)
     return _to_nobody()
@@ -282,19 +286,11 @@ def _to_nobody() -> web.Response:
     return web.Response()
 
 
-def _has_taken_all(transport: asyncio.Transport) -> bool:
-    """Whether nothing waits to be sent, here or in the kernel, which takes megabytes of answers that nobody reads.
-
-    A connection that is lost is closed: as long as nothing is read from it, nobody else hears of that.
-    """
-    connection = transport.get_extra_info("socket")  # none where the connection is being closed
-    if connection is None or connection.fileno() < 0 or transport.is_closing():
-        return False
+def _has_taken_all(transport: asyncio.Transport, connection: socket.socket) -> bool:
+    """Whether nothing waits to be sent, here or in the kernel, which takes megabytes of answers that nobody reads."""
     held = b""
     with suppress(OSError):  # of a system that does not say so
         held = ioctl(connection.fileno(), TIOCOUTQ, bytes(4))
-    if has_event(connection):
-        transport.abort()
     return not any(held) and not transport.get_write_buffer_size()
 
 

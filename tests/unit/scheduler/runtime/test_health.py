@@ -185,14 +185,20 @@ def asking(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
-def test_nothing_is_rendered_for_a_client_that_has_not_taken_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor for who sends all of its requests at once, however much of the answers the kernel would hold."""
-    monkeypatch.setattr(runtime.health, "REST_S", 0.001)
-    rendered: list[str] = []
+def noted(rendered: list[str], size: int) -> Callable[[str], tuple[bytes, str]]:
+    """Metrics of so many bytes. rendered: what was accepted, each time that they are."""
 
     def metrics(accept: str) -> tuple[bytes, str]:
         rendered.append(accept)
-        return bytes(100_000), "text/plain"
+        return bytes(size), "text/plain"
+
+    return metrics
+
+
+def test_nothing_is_rendered_for_a_client_that_has_not_taken_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor for who sends all of its requests at once, however much of the answers the kernel would hold."""
+    monkeypatch.setattr(runtime.health, "REST_S", 0.001)
+    rendered = list[str]()
 
     async def use(url: str) -> list[Answer]:
         loop, port = asyncio.get_running_loop(), int(url.rpartition(":")[2])
@@ -213,17 +219,13 @@ def test_nothing_is_rendered_for_a_client_that_has_not_taken_the_last_answer(mon
         assert (unread, len(rendered)) == (1, 5)
         return []
 
-    run(replace(served(), metrics=metrics), use)
+    run(replace(served(), metrics=noted(rendered, 100_000)), use)
 
 
 def test_connection_of_a_client_that_goes_without_reading_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is read from it while its answers wait, which is how others are known to have gone."""
     monkeypatch.setattr(runtime.health, "REST_S", 0.001)
-    rendered: list[str] = []
-
-    def metrics(accept: str) -> tuple[bytes, str]:
-        rendered.append(accept)
-        return bytes(1_000_000), "text/plain"
+    rendered = list[str]()
 
     async def use(url: str) -> list[Answer]:
         loop, port = asyncio.get_running_loop(), int(url.rpartition(":")[2])
@@ -241,7 +243,7 @@ def test_connection_of_a_client_that_goes_without_reading_is_closed(monkeypatch:
             assert descriptors() <= before
         return []
 
-    run(replace(served(), metrics=metrics), use)
+    run(replace(served(), metrics=noted(rendered, 1_000_000)), use)
     assert len(rendered) < 50
 
 
@@ -285,10 +287,6 @@ def test_probe_waits_for_none_of_many_who_ask_for_more() -> None:
     """Whatever has come before it, there is a turn of the event loop between any two answers."""
     rendered, before = list[str](), list[int]()
 
-    def metrics(accept: str) -> tuple[bytes, str]:
-        rendered.append(accept)
-        return b"", "text/plain"
-
     def live() -> str:
         before.append(len(rendered))
         return ""
@@ -309,7 +307,7 @@ def test_probe_waits_for_none_of_many_who_ask_for_more() -> None:
         streams[0][1].close()
         return []
 
-    run(replace(served(live={"loop": live}), metrics=metrics), use)
+    run(replace(served(live={"loop": live}), metrics=noted(rendered, 0)), use)
     assert (len(rendered), before[-1] < 10) == (49, True)
 
 
